@@ -60,7 +60,7 @@ class ExecutionOrder(_PrintedByName):
 
 
 class OrtAllocatorType(_PrintedByName):
-    """Whether an allocator keeps what it is given back."""
+    """Kind of allocator: whether it keeps memory that is given back."""
 
     INVALID = -1
     ORT_DEVICE_ALLOCATOR = 0

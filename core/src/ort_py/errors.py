@@ -143,7 +143,7 @@ class OrtPyError(Exception):
         what: One sentence: what went wrong.
         where: Place in the model, or free text.
         why: Every reason known, in the order they were found.
-        fix: What the reader can do about it.
+        fix: Advice to the reader.
 
     Attributes:
         code: onnxruntime's numeric status of this class, 0 where it has none.
@@ -215,7 +215,7 @@ class MemoryLimitError(LimitError):
     """A session, or one of its runs, would hold more memory than `SessionOptions.memory_limit_bytes` allows.
 
     Attributes:
-        largest: What takes most: (name of a node or a constant, bytes), the largest first.
+        largest: The largest consumers: (name of a node or a constant, bytes), the largest first.
     """
 
     def __init__(

@@ -32,7 +32,7 @@ class FileIdentity(NamedTuple):
     """The attributes that identify a file and its content, as far as the operating system reports them.
 
     Attributes:
-        device, inode: Which file it is, by whatever path it is reached.
+        device, inode: Number of the file, whatever path it is reached by.
         mtime_ns: When it was written last, in nanoseconds since 1970; programs can set it.
         ctime_ns: When its content or status changed last; on Windows, when it was made.
     """

@@ -88,11 +88,7 @@ class _OfLibrary(InstalledDistribution):
 
 
 def installed_distributions() -> Iterator[InstalledDistribution]:
-    """Distributions in the order of `sys.path`; one that is there twice comes twice.
-
-    Raises:
-        Exception: Whatever a foreign finder raises.
-    """
+    """Distributions in the order of `sys.path`; one that is there twice comes twice."""
     folders = None if _has_foreign_finder() else _metadata_folders()
     if folders is not None:
         yield from map(InstalledDistribution, folders)

@@ -17,9 +17,9 @@ def close_names(
     """The known names that are close to a name, the closest first.
 
     Args:
-        name: What somebody wrote.
+        name: The unknown name.
         fold: Takes away what does not count when names are compared.
-        cutoff: How close they must be, 1 being equal.
+        cutoff: Least similarity, 1 being equal.
     """
     import difflib  # only a mistake needs it
 

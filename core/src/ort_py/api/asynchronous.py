@@ -26,7 +26,7 @@ Callback = Callable[[list[Any], Any, str], Any]
 """Called with (results, user_data, error): ``""`` for success, else the message, and no results."""
 
 GRACE_SECONDS = 0.25
-"""How long a stopped run is waited for: a step under way cannot be stopped, and whoever cancels wants to go on."""
+"""Seconds to wait for a stopped run. A step that is under way cannot be stopped, and the caller wants to continue."""
 
 
 def submit(

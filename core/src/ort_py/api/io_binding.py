@@ -82,7 +82,7 @@ class IOBinding:
 
         Args:
             name: The output; the run says where there is none of this name.
-            device_type, device_id: Where it is wanted. Where no usable provider has memory of that device, a result
+            device_type, device_id: Device of the result. Where no usable provider has memory of that device, a result
                 without an address is on the host.
             element_type, shape, buffer_ptr: As in `bind_input`.
 

@@ -353,7 +353,7 @@ class InferenceSession(PrivateNames):
             feeds: Their values.
             fetch_names: Outputs wanted, in order.
             fetches: Filled with the results; tensors that are in it already are written to.
-            fetch_devices: Where each is wanted; results are on the host.
+            fetch_devices: Device that each is wanted on; results are on the host.
 
         Raises:
             ArgumentTypeError: Feeds or fetches are not an OrtValueVector.
@@ -387,11 +387,11 @@ class InferenceSession(PrivateNames):
         return OrtValue.ortvalue_from_shape_and_type(shape, element_type, device_type, device_id, vendor_id)
 
     def get_input_memory_infos(self) -> list[OrtMemoryInfo]:
-        """Where each input is taken from: the host."""
+        """Memory that each input is taken from: the host's."""
         return [_host_memory() for _ in self.get_inputs()]
 
     def get_output_memory_infos(self) -> list[OrtMemoryInfo]:
-        """Where each output is given: on the host."""
+        """Memory that each output is given in: the host's."""
         return [_host_memory() for _ in self.get_outputs()]
 
     # -- what it is --------------------------------------------------------------------------------------------

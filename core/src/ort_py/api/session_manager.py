@@ -107,7 +107,7 @@ class _Entry:
     """One session, or the making of one.
 
     Attributes:
-        key: What it was asked for by.
+        key: Key of the request.
         ready: Set when it was made, or could not be.
         session: The session.
         failure: Why it could not be made.

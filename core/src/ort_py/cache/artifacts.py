@@ -30,7 +30,7 @@ class ArtifactCache:
     """Artifacts in a store.
 
     Args:
-        store: Where they are kept, together with other things.
+        store: The folder that they are kept in, together with other things.
     """
 
     def __init__(self, store: CacheStore) -> None:

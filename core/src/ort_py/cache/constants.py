@@ -168,10 +168,10 @@ class ConstantReader:
     """The constants of one entry by number.
 
     Args:
-        description: What `ConstantWriter.finish` gave.
-        start: Where its first block starts.
+        description: The result of `ConstantWriter.finish`.
+        start: Position of the first block.
         external: Opens a file of external data by the model's name for it; raises what refuses it.
-        store: Who knows what is in memory already.
+        store: Finds constants that are in memory already.
     """
 
     def __init__(

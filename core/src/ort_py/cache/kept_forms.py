@@ -59,7 +59,7 @@ class KeptForms:
     """The packed forms of one prepared model.
 
     Args:
-        title: What users know the model by.
+        title: Name of the model for messages.
         entry: Identity of the prepared model's file, which the keys of its constants contain. Forms that were made of
             another file under the same key are not used and not kept any longer.
     """

@@ -24,7 +24,7 @@ from ort_py.graph.weights.weight_store import process_store
 __all__ = ["BROKEN", "MODEL_FIELDS", "ModelReader", "ModelWriter"]
 
 BROKEN = (KeyError, IndexError, TypeError, ValueError, AttributeError, AssertionError, struct.error, RecursionError)
-"""What reading a record raises that was written by other code or damaged in a way that no checksum notices."""
+"""Errors of reading a record that other code wrote, or that is damaged in a way that no checksum notices."""
 
 MODEL_FIELDS = (
     "opset_imports",

@@ -32,8 +32,8 @@ class SourceFile:
 
     Attributes:
         path: The model's file, ``""`` for bytes.
-        folder: Where external data lies, None where the model has no folder.
-        real_folder: Where the file really lies, if `path` is a link.
+        folder: Folder of external data, None where the model has no folder.
+        real_folder: The folder that the file really lies in, if `path` is a link.
     """
 
     def __init__(self, path: str, identity: tuple[Any, ...], folder: Path | None) -> None:
@@ -107,7 +107,7 @@ class ExternalReader:
     """Opens the external data of a cached model.
 
     Args:
-        identities: Which content each file must have, by location.
+        identities: Identity that each file must have, by location.
     """
 
     def __init__(self, source: SourceFile, limits: Limits, identities: dict[str, list[int]]) -> None:

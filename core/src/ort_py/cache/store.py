@@ -37,7 +37,7 @@ class StoredFile:
     """One file of the cache.
 
     Attributes:
-        path: Where it is; its name is the key.
+        path: Path of the file; its name is the key.
         kind: ``model``, ``packed`` (weights of a model as its regions read them), ``artifact``, ``placement`` (measured
             for a model) or ``rates`` (measured of a provider).
         written: Seconds since 1970.

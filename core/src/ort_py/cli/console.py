@@ -13,10 +13,10 @@ __all__ = ["say", "tell"]
 
 
 def say(text: str) -> None:
-    """Print to standard output what somebody asked for."""
+    """Print results to standard output."""
     print(printable(text))
 
 
 def tell(text: str) -> None:
-    """Print to standard error what somebody should know besides."""
+    """Print remarks to standard error."""
     print(printable(text), file=sys.stderr, flush=True)

@@ -28,7 +28,7 @@ class Feeds:
     """Inputs of a run.
 
     Attributes:
-        assumed: What had to be assumed about the shape of made-up inputs, by name.
+        assumed: Assumptions about the shapes of made-up inputs, by name.
     """
 
     values: dict[str, Any] = field(default_factory=dict)

@@ -15,7 +15,7 @@ class Progress:
     """Says on standard error what is being done once that has taken `patience` seconds, and again as often.
 
     Args:
-        what: What is being done, e.g. ``"loading model.onnx"``.
+        what: The activity, e.g. ``"loading model.onnx"``.
         patience: Seconds between lines.
     """
 

@@ -51,7 +51,7 @@ _INSTEAD = {
         "SessionOptions.optimized_model_filepath."
     ),
 }
-"""What to use instead, by subpackage or module."""
+"""Advice on what to use instead, by subpackage or module."""
 
 
 @functools.cache
@@ -82,7 +82,7 @@ def _stand_in(module: str, names: Mapping[str, Any], name: str) -> Any:
     """A stand-in for a name.
 
     Args:
-        names: What the table says of the module.
+        names: The table's entry for the module.
 
     Raises:
         AttributeError: onnxruntime has no such name there either.

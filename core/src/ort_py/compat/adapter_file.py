@@ -98,7 +98,7 @@ class _Reader:
         return int.from_bytes(self._slice(at, 4), "little", signed=True) if at else 0
 
     def field(self, table: int, index: int) -> int:
-        """Where a field of a table is; 0 where it is absent."""
+        """Position of a field of a table; 0 where it is absent."""
         vtable = table - self.integer(table)
         size = int.from_bytes(self._slice(vtable, 2), "little")
         place = 4 + 2 * index

@@ -142,7 +142,7 @@ class OnnxRuntimeBackend(Backend):
 
 
 def _set_options(options: OptionSet, given: Mapping[str, Any]) -> None:
-    """Set options that whoever calls through this interface may set: onnxruntime's, but those that are guarded.
+    """Set options that callers of this interface may set: onnxruntime's, except those that are guarded.
 
     Args:
         options: Receives the values.

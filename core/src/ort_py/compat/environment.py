@@ -53,7 +53,7 @@ def get_version_string() -> str:
 
 
 def get_build_info() -> str:
-    """One line about what runs here: ort-py, Python and what it stands on."""
+    """One line with the versions of ort-py, Python and their dependencies."""
     parts = [f"{name} {version}" for name in ("numpy", "onnx") if (version := version_of(name))]
     return f"ORT Build Info: ort-py {_own_version()}, Python {platform.python_version()}, {', '.join(parts)}"
 

@@ -34,7 +34,7 @@ _INT64 = 2**63
 
 
 class OrtExternalInitializerInfo:
-    """Where the bytes of an initializer lie outside the model.
+    """Place of an initializer's bytes outside the model.
 
     Args:
         filepath: File, relative to the model.
@@ -74,7 +74,7 @@ class ModelCompiler:
         external_initializers_file_path: File beside the compiled model for its large constants; None keeps them in it.
         external_initializers_size_threshold: The size in bytes from which a constant counts as large.
         flags: `OrtCompileApiFlags`, combined with ``|``.
-        graph_optimization_level: How far the graph is optimised.
+        graph_optimization_level: Level of the optimisation of the graph.
         get_initializer_location_func: Called with name, value and present place of every constant; returns where its
             bytes are written by the function itself, or None to keep them in the model.
 

@@ -52,22 +52,14 @@ class SessionHandle:
     def run_with_ort_values(
         self, feeds: Mapping[str, OrtValue], output_names: Sequence[str], run_options: RunOptions | None = None
     ) -> OrtValueVector:
-        """`InferenceSession.run_with_ort_values` with the feeds first and a vector of results.
-
-        Raises:
-            OrtPyError: As there.
-        """
+        """`InferenceSession.run_with_ort_values` with the feeds first and a vector of results."""
         results = OrtValueVector()
         for value in self.handled_session.run_with_ort_values(output_names, feeds, run_options):
             results.push_back(value)
         return results
 
     def run_with_iobinding(self, binding: SessionIOBinding | IOBinding, run_options: RunOptions | None = None) -> None:
-        """`InferenceSession.run_with_iobinding`, of the binding's own handle too.
-
-        Raises:
-            OrtPyError: As there.
-        """
+        """`InferenceSession.run_with_iobinding`, of the binding's own handle too."""
         if isinstance(binding, SessionIOBinding):
             binding.run(run_options)
         else:

@@ -99,7 +99,7 @@ class Predicate:
 
     Attributes:
         condition: Register that is not 0 where it holds.
-        text: What is wrong where it does not: a format string.
+        text: Message for a run where it does not: a format string.
         numbers: Registers that the format string shows.
     """
 

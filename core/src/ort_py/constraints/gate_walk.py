@@ -29,7 +29,7 @@ class Walked:
     """Results of a walk.
 
     Attributes:
-        programs: What is left to a run, the first for inputs that keep all promises of the model's types; none where
+        programs: Checks left to runs, the first for inputs that keep all promises of the model's types; none if
             the rank of an input is not known.
         unchecked: Nodes that cannot be checked before they run, with the reason.
         unsized: Nodes that make values of which no gate can say how large they are, with the reason.

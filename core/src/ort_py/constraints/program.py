@@ -130,7 +130,7 @@ class ConstraintProgram:
     """Instructions over registers: first the inputs, then the constants, then the result of each instruction.
 
     Attributes:
-        inputs: How many numbers it reads.
+        inputs: Number of its inputs.
     """
 
     inputs: int

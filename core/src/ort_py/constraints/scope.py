@@ -193,8 +193,8 @@ class NodeScope:
         """State a condition.
 
         Args:
-            text: What is wrong where it does not: a format string.
-            numbers: What the format string shows.
+            text: Message for the case that it does not: a format string.
+            numbers: Arguments of the format string.
 
         Raises:
             Violation: It does not hold whatever the inputs are.
@@ -209,7 +209,7 @@ class NodeScope:
         """State that all elements of a tensor lie between two numbers, both included.
 
         Args:
-            what: What the elements are, e.g. ``"an index"``.
+            what: Name of an element, e.g. ``"an index"``.
 
         Raises:
             Violation: An element lies outside whatever the inputs are.
@@ -342,7 +342,7 @@ class NodeScope:
 
 
 Outputs: TypeAlias = Sequence["Tensor | Dims | None"]
-"""What a constraint knows of the outputs: a tensor, a shape alone, or nothing."""
+"""A constraint's knowledge of each output: a tensor, a shape alone, or nothing."""
 
 Constraint: TypeAlias = Callable[[NodeScope], Outputs]
 """The constraints of one operator: raises `Violation` or `Unchecked`, notes what is to be checked in each run."""

@@ -38,8 +38,8 @@ class Requirement:
     """A condition that each run has to meet.
 
     Attributes:
-        text: What is wrong where it does not hold: a format string.
-        numbers: What the format string shows.
+        text: Message for a run where it does not hold: a format string.
+        numbers: Arguments of the format string.
     """
 
     node: int

@@ -26,7 +26,7 @@ class NodeTemplate:
         attributes: Attributes as in `NodeSpec`.
         domain: Operator domain.
         name: Name; made from the transform's name and the first output where empty.
-        body: What the node computes, written in other operators: taken by providers that lack the operator.
+        body: The computation of the node, written in other operators: taken by providers that lack the operator.
             `GraphEditor.fuse` makes it of the nodes that are replaced.
         opset: Opset of its domain where it needs another than the model's, with a `body` of the model's; 0 for that of
             the model.

@@ -73,7 +73,7 @@ class NodeSpec:
         attributes: Attributes the model sets (not the schema's defaults), by name.
         type_bindings: The schema's type variables as bound here, e.g. ``{"T": "tensor(float)"}``.
         path: Names of the enclosing control-flow nodes, outermost first.
-        body: What the node computes, in other operators, where a transform made it of several nodes; else None. A
+        body: Computation of the node in other operators, where a transform made it of several nodes; else None. A
             provider that lacks the operator need not look: the engine puts the body in its place. `GraphView.function`
             shows it with versions and types.
     """

@@ -145,7 +145,7 @@ class KernelDef:
         until: Last schema version covered; None means `since` only, so that a new revision of an operator is
             unsupported until its author has read it and widened the range.
         types: Allowed type strings for each of the schema's type variables; a variable not named is not restricted.
-        outputs: What the callable returns: 1, the bare array of the first output; n > 1, always a tuple of n, which
+        outputs: Form of the callable's result: 1, the bare array of the first output; n > 1, always a tuple of n, which
             the engine cuts or pads to the node; None, a tuple with exactly one entry per output of the node.
         out: The callable also takes its outputs as further positional arguments and writes there (a NumPy ufunc does);
             see `KernelCallable` for what it then owes.

@@ -28,7 +28,7 @@ class KernelContext(ABC):
     Attributes:
         node: The node this kernel was bound to.
         xp: The array module of the node's provider: its arrays come from here (NumPy on the CPU).
-        device: Where inputs and outputs are, those that the `KernelDef` puts on the host excepted.
+        device: Device of inputs and outputs, those that the `KernelDef` puts on the host excepted.
     """
 
     __slots__ = ("device", "node", "xp")
@@ -59,7 +59,7 @@ class KernelContext(ABC):
 
         Args:
             replaced: The inputs that are replaced; the first of them must be present.
-            form: What `make` does, and everything but the inputs that this depends on: attributes, a version. Equal
+            form: Name of what `make` does, with all that it depends on but the inputs: attributes, a version. Equal
                 forms of equal constants are taken to be equal.
             make: ``make(*arrays)``: the arrays of `replaced` and of `others` on the node's device, None for those that
                 the node lacks. Returns an array, or a tuple of arrays and numbers. The result must not be written to.

@@ -102,8 +102,8 @@ class IDataTransfer(ABC):
 
         Args:
             array: Array of `source`.
-            source: Where it is.
-            target: Where the copy goes.
+            source: Device that it is on.
+            target: Device of the copy.
             stream: The frame's stream of the non-host side. The copy is ordered after what was enqueued there. A
                 copy to the host may return before the data are there: the core waits on the stream before the host
                 reads. None where neither side has streams.

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["Match", "Miss", "find_match"]
 
 _TOLERANCE = 1e-5
-"""How much a constant may differ from the number in a pattern, relative to it: exporters round."""
+"""Relative difference that a constant may have from the number in a pattern: exporters round."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +79,7 @@ class Miss:
     """The reason why a pattern does not fit.
 
     Attributes:
-        reason: What stands against it, where matching came furthest.
+        reason: Obstacle to the match, where matching came furthest.
         near: Whether so much fits that a user may ask why the rest does not.
     """
 

@@ -23,7 +23,7 @@ class Availability:
     Attributes:
         available: The answer.
         reason: Why not, in words a user can act on; may name the version found where it is available.
-        fix: What to do, e.g. ``pip install`` and the missing package.
+        fix: Advice to the user, e.g. ``pip install`` and the missing package.
         devices: Devices found.
     """
 

@@ -87,8 +87,8 @@ class PackedForms(ABC):
         """Return a form made of constants. It is made at the first request and kept as long as the session.
 
         Args:
-            keys: What it is made of: `RegionWeight.key`, or any string that says as much about the content.
-            form: What is made of them, with everything this depends on; begins with the provider's name.
+            keys: Keys of its constants: `RegionWeight.key`, or any string that says as much about the content.
+            form: Name of the result, with everything it depends on; begins with the provider's name.
             make: Makes an array, or a tuple or list of arrays, which are never written to again. On the host, sessions
                 share it; two threads that ask at once may both make it, and get the same.
         """

@@ -88,7 +88,7 @@ class TransformContext(ABC):
 class GraphEditor(ABC):
     """Reads and changes one graph. Names, uses, types and order stay consistent after each call.
 
-    A call costs what it changes, not what the graph has; `nodes` and `view` read the whole graph.
+    The cost of a call depends on its changes, not on the size of the graph; `nodes` and `view` read the whole graph.
     """
 
     # What is there ----------------------------------------------------------------------------------------------------

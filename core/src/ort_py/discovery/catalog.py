@@ -33,7 +33,7 @@ class ProviderCatalog:
     """All providers that this process could use.
 
     Args:
-        hooks: Where plug-ins are registered; the process's manager where None.
+        hooks: The manager that plug-ins are registered with; the process's where None.
         find: Finds the installed entry points; called once, when it is first needed.
     """
 

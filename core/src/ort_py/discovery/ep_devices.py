@@ -57,7 +57,7 @@ class OrtHardwareDevice:
 
     Attributes:
         type: Its kind.
-        vendor: Who made it, as far as it is known.
+        vendor: Maker of the device, as far as it is known.
         vendor_id: Number of that vendor on PCI, 0 where it is not known.
         device_id: Its number among those of its kind.
         metadata: Further facts.
@@ -89,7 +89,7 @@ class OrtEpDevice:
 
     Attributes:
         ep_name: The provider's name.
-        ep_vendor: Who makes the provider.
+        ep_vendor: Maker of the provider.
         ep_metadata: Its distribution and version.
         ep_options: Options that choose this device.
         device: The hardware.

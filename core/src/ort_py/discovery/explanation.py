@@ -32,8 +32,8 @@ class ConsideredProvider:
     Attributes:
         name: The provider's name, or what was asked for where nothing has it.
         place: Its place among those that are taken, from 1 on; 0 where it is not.
-        fix: What to do, where it could be used after that.
-        state: What is known of it on this machine; ``"not installed"`` where nothing has the name.
+        fix: Advice, where the provider could be used after it is followed.
+        state: Its state on this machine; ``"not installed"`` where nothing has the name.
         requested_as: The name it was asked for by: a role, where it stands in for one.
         device_class: Class of its best device, ``""`` where its plug-in was not loaded.
         origin: Distribution, version and folder.
@@ -58,7 +58,7 @@ class SelectionExplanation:
     Attributes:
         mode: ``"automatic"``: the choice was left to ort-py; ``"preferred"``: some were named, and may be skipped;
             ``"required"``: some were named, and strict mode forbids to skip one.
-        source: Where the wish comes from: the argument, the options, a policy, the environment, or nowhere.
+        source: Origin of the wish: the argument, the options, a policy, the environment, or nowhere.
         strict: ``""``, ``"provider"`` or ``"node"``.
         compat: Whether onnxruntime's leniency is on.
         considered: Every provider, in rank order; see the module.
@@ -123,7 +123,7 @@ def explained(
         records: All providers, in rank order.
         selection: The result; None if there is only an error.
         pin_plain_cpu: CPUExecutionProvider means that provider itself.
-        fallbacks: Of providers that were selected and could not be created.
+        fallbacks: Records of providers that were selected and could not be created.
         error: Reason why there is no result.
     """
     chosen = selection.selected if selection is not None else ()

@@ -23,7 +23,7 @@ FallbackAction = Literal[
     "tried again",
     "raised",
 ]
-"""What was done: the provider left out, for good or until it is tried again; the run repeated as it was, with memory
+"""Action taken: the provider left out, for good or until it is tried again; the run repeated as it was, with memory
 given back, or in parts; the device reset or exchanged; the provider taken in again; nothing, and the error raised."""
 
 _SENTENCES: dict[FallbackAction, str] = {

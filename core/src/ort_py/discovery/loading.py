@@ -32,7 +32,7 @@ def load_provider(entry: InstalledEntryPoint, hooks: HookManager, plugin_name: s
     """Import a plug-in, register it and find the factory named like the entry point.
 
     Args:
-        hooks: Where the plug-in is registered, so that its other contributions are asked for too.
+        hooks: The manager that the plug-in is registered with, so that its other contributions are asked for too.
 
     Returns:
         A record in the state *installed* with a factory, or *broken* or *incompatible* with the reason.

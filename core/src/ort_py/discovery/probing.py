@@ -22,7 +22,7 @@ from ort_py.logs import INFO, WARNING, lazy_logger
 __all__ = ["CONTRACT_SECONDS", "probe"]
 
 CONTRACT_SECONDS = 0.02
-"""What the contract allows a probe; a slower one is logged, not punished."""
+"""Seconds that the contract allows a probe; a slower one is logged, not punished."""
 
 _WARNED_SECONDS = 0.1
 """From here on the log entry is a warning: users of a slow machine can do nothing about less."""

@@ -61,7 +61,7 @@ class ProviderRecord:
         entry_point: Value of the entry point, e.g. ``"ort_py_cpu.plugin"``.
         state: See `RecordState`.
         reason: Why it is not available; may hold a remark where it is.
-        fix: What the user can do.
+        fix: Advice to the user.
         exception: The plug-in's own exception, where there was one.
         factory: Its factory, None until loaded.
         device_class: Class of its best device, None until loaded.

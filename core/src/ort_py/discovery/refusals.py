@@ -37,7 +37,7 @@ FAULTY = frozenset({RecordState.BROKEN, RecordState.CONFLICT, RecordState.INCOMP
 """States in which something is wrong with the installation; the others are normal on some machine."""
 
 NO_DISTRIBUTION = "No distribution of ort-py provides it; name another provider."
-"""What to do about a provider that only onnxruntime has."""
+"""Advice about a provider that only onnxruntime has."""
 
 
 @dataclass(frozen=True, slots=True)

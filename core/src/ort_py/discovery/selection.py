@@ -151,7 +151,7 @@ def select_providers(
         providers: Names, ``distribution:Name``, or (name, options) pairs, in order of preference. None or empty:
             ``ORT_PY_PROVIDERS``, else every usable provider by rank.
         provider_options: One mapping a provider, where `providers` has names only.
-        catalog: Where to look; the process's catalogue where None.
+        catalog: The catalogue to look in; the process's where None.
         strict: ``"provider"`` or ``"node"`` make every skip an error, ``node`` also adds no completing CPU provider;
             None leaves it to ``ORT_PY_STRICT``.
         pin_plain_cpu: CPUExecutionProvider means that provider itself; nothing stands in for it.

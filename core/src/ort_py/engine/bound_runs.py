@@ -18,13 +18,10 @@ __all__ = ["run_bound"]
 def run_bound(
     engine: Engine, output_names: Sequence[str], input_feed: Mapping[str, Any], memory: Mapping[str, Any]
 ) -> list[Any]:
-    """Run once; runs that somebody looks on at are run as ever.
+    """Run once; observed runs are run as without bound memory.
 
     Args:
         output_names: Outputs wanted, empty for all.
-
-    Raises:
-        OrtPyError: As `runs.run`.
     """
     runner = engine.runner
     if runner is None or engine.observed:

@@ -107,7 +107,7 @@ class CacheUse:
 
         Args:
             providers: Records and providers in use, in rank order.
-            wishes: Whatever else decides how a model is prepared; with a repr that says all of it.
+            wishes: All else that decides how a model is prepared; with a repr that says all of it.
         """
         pairs = list(providers)
         self._cache = SessionCache.of(

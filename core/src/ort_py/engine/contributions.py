@@ -52,11 +52,10 @@ class Contributions:
         """Ask a provider, once, for what it brings. Where that raises, nothing of it is kept.
 
         Args:
-            origin: Where it comes from, for messages about its kernels.
+            origin: Distribution that it comes from, for messages about its kernels.
 
         Raises:
             KernelConflictError: Two of its kernels claim the same versions and types.
-            Exception: Whatever the provider raises.
         """
         offered, allocator = provider.kernel_registry(), provider.allocator()
         kernels = offered if isinstance(offered, KernelCatalog) else list(offered)
@@ -68,11 +67,7 @@ class Contributions:
             self._allocators[provider.name] = allocator
 
     def move(self, provider: IExecutionProvider) -> None:
-        """Ask a provider again for what belongs to its device, which is another one now.
-
-        Raises:
-            Exception: Whatever the provider raises.
-        """
+        """Ask a provider again for what belongs to its device, which is another one now."""
         allocator, transfers = provider.allocator(), list(provider.data_transfers())
         former = self._allocators.pop(provider.name, None)
         if former is not None:

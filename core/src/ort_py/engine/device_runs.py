@@ -108,9 +108,6 @@ def run_on_devices(
 
     Returns:
         One value per output: a `DeviceTensor` for tensors wanted on a device, others as `runs.run`.
-
-    Raises:
-        OrtPyError: As `runs.run`.
     """
     check_run_options(run_options)
     base = engine.runner

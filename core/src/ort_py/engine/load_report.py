@@ -34,8 +34,8 @@ class LoadReport:
 
     Attributes:
         stages: The stages.
-        optimisation: What each graph transform did; empty where the model came from the cache or nothing was optimised.
-        fingerprint: What the session is, see `InferenceSession.fingerprint`; ``""`` where it was closed before it was
+        optimisation: Changes of each graph transform; empty if the model came from the cache or nothing was optimised.
+        fingerprint: Identity of the session; see `InferenceSession.fingerprint`; ``""`` if it was closed before it was
             asked.
     """
 

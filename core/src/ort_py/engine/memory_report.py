@@ -60,7 +60,7 @@ class MemoryReport:
             shared between sessions too.
         workspace: Memory reserved for runs, on the host: that of the memory plan, and what instances of regions keep.
         high_water: The most that the intermediate values and results of one run took at once.
-        largest: What took most at that moment: (node, bytes), the largest first.
+        largest: The largest consumers at that moment: (node, bytes), the largest first.
         limit: `SessionOptions.memory_limit_bytes`.
         devices: The same by device, the host included.
         allocators: Figures of each provider's allocator, if it has one.

@@ -57,7 +57,7 @@ def open_again(
     """Build another engine of the same model.
 
     Args:
-        what: What cannot be done where the model was not kept, as a sentence.
+        what: Sentence that says what cannot be done where the model was not kept.
 
     Raises:
         InvalidArgument: The model was not kept, or is another one now.

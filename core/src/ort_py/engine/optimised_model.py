@@ -21,7 +21,7 @@ _FILE_KEY = "session.optimized_model_external_initializers_file_name"
 _SIZE_KEY = "session.optimized_model_external_initializers_min_size_in_bytes"
 _DEFAULT_SIZE = 1024
 _ALIGNMENT = 4096
-"""Of large constants in the second file, so that each can be mapped on its own."""
+"""Alignment of large constants in the second file, so that each can be mapped on its own."""
 
 
 def write_optimised(model: Model, options: SessionOptions) -> None:

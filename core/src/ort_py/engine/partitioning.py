@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 __all__ = ["EXPANSION_ROUNDS", "assign"]
 
 EXPANSION_ROUNDS = 8
-"""How often nodes that no provider runs are replaced by their function bodies: bodies may hold function operators
-again."""
+"""Rounds in which nodes that no provider runs are replaced by the bodies of their functions, which may hold function
+operators again."""
 
 
 def assign(

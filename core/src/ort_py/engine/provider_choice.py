@@ -29,7 +29,7 @@ NO_CPU = "session.disable_cpu_ep_fallback"
 """Config entry: ``"1"`` forbids that nodes run on the CPU."""
 
 _MOST_DEVICES = 8
-"""How many devices a delegate may choose; onnxruntime's number."""
+"""Number of devices that a delegate may choose, as in onnxruntime."""
 
 _PREFERRED: dict[Policy, tuple[Kind, ...]] = {
     Policy.PREFER_CPU: (Kind.CPU,),

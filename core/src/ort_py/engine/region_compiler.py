@@ -30,7 +30,7 @@ class RegionCompiler:
         options: The session's options: precision, fast arithmetic and cache folder.
         provider_options: Options of each provider, as they are filled in; part of an artifact's key.
         cache: The store of artifacts, None for no store.
-        least_seconds: What was compiled faster is not kept.
+        least_seconds: Regions that were compiled faster are not kept.
 
     Attributes:
         keys: Key of each region's artifact, as far as known. Whoever restores a session knows them already: to find
@@ -61,11 +61,8 @@ class RegionCompiler:
         """A region, restored where a valid artifact is kept, else compiled and kept.
 
         Args:
-            forms: Where the session holds what is made of constants on the provider's device.
+            forms: Holds the forms that are made of constants on the provider's device.
             host: Names of its inputs whose values are on the host when it runs.
-
-        Raises:
-            Exception: Whatever the provider raises.
         """
         start = time.perf_counter()
         view = SubsetView(region.graph, region.nodes, forms=forms, host=host, border=region.border)

@@ -43,7 +43,7 @@ def supplied_by(added: Added) -> Supplied:
 
 
 def external_folder(options: SessionOptions, source: GivenModel) -> str | None:
-    """Where external data lies; None for the model's own folder, or nowhere.
+    """Folder of external data; None for the model's own folder, or none.
 
     Args:
         options: `external_data_folder`, else onnxruntime's config entry, says where.

@@ -166,7 +166,7 @@ class SessionCache:
             providers: Records and providers, in the order in which they are asked.
             provider_options: Options of each, filled in.
             around: Gives what `circumstances` says of the session.
-            wishes: Whatever else decides how the model is prepared; anything with a repr that says all of it.
+            wishes: All else that decides how the model is prepared; anything with a repr that says all of it.
         """
         wanted = entry_of(options, MODEL_CACHE_KEY)
         added = additions_of(options)

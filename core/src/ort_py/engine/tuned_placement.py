@@ -46,7 +46,7 @@ class TunedPlacement:
     """Measurements for a model.
 
     Attributes:
-        providers: Who takes part, in order; all of them in the session's order where that was the fastest.
+        providers: Providers that take part, in order; all of them in the session's order where that was the fastest.
         in_order: Milliseconds of a run with all providers in the session's order; 0 where that could not be run.
     """
 

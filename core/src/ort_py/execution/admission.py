@@ -57,11 +57,7 @@ class ShapeCheck:
         self._declines = declines
 
     def required(self, inputs: Sequence[Any]) -> RequiredOutputs:
-        """Check inputs whose shapes alone matter, and return the outputs that the region has to make of them.
-
-        Raises:
-            RunDeclined, KernelInputError, LimitError: As `admit`.
-        """
+        """Check inputs whose shapes alone matter, and return the outputs that the region has to make of them."""
         return self.outputs_of(self.admit((tuple([array.shape for array in inputs]), ()), inputs))
 
     def outputs_of(self, admission: Admission) -> RequiredOutputs:
@@ -87,11 +83,7 @@ class ShapeCheck:
         return admission
 
     def guarded(self, check: Callable[..., T], *arguments: Any) -> T:
-        """Return the result of a check. A refusal is left to the kernels if they may answer.
-
-        Raises:
-            RunDeclined, KernelInputError, LimitError: As `admit`.
-        """
+        """Return the result of a check. A refusal is left to the kernels if they may answer."""
         try:
             return check(*arguments)
         except KernelInputError as error:
@@ -133,7 +125,6 @@ class AdmittedInstance(RegionInstance):
                 operand repeated, which the region's provider does not compute.
             KernelInputError: It does not hold, and they may not.
             LimitError: A limit of the session would be exceeded.
-            Exception: Whatever the provider's instance raises.
         """
         shapes = tuple([array.shape for array in inputs])
         if shapes != self._shapes or self._reads:
@@ -147,7 +138,6 @@ class AdmittedInstance(RegionInstance):
 
         Raises:
             EPFail: The region made outputs of other shapes or types than the specification says.
-            Exception: Whatever the provider's instance raises.
         """
         made = self._run()
         if self._new:

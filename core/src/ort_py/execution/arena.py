@@ -26,7 +26,7 @@ class Arena:
     """Blocks of one frame.
 
     Args:
-        allocators: Who makes the block of each device but the host.
+        allocators: Allocator of the block of each device but the host.
     """
 
     def __init__(self, allocators: Mapping[Device, IAllocator]) -> None:

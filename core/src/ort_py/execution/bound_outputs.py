@@ -104,7 +104,7 @@ def _put_back(frame: Frame, chosen: list[Instruction], s: Slots) -> None:
 
 
 class _Writer:
-    """Runs one step, writing to arrays where what it made of the same shapes last time would fit there."""
+    """Runs one step, writing to arrays where its last results for the same shapes would fit there."""
 
     __slots__ = ("_made", "step")
 

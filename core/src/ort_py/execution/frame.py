@@ -47,13 +47,13 @@ class Frame:
     Attributes:
         slots: The slots; slot 0 is the frame.
         streams: Stream of each device, the parent's for a body's frame.
-        watch: What to look at between steps, None for nothing.
+        watch: Watches the run between steps; None where nothing is watched.
         thread: Identity of the thread that borrowed it, 0 while it is idle.
-        instructions: What its next run runs: the program's, or what `chooser` chose.
+        instructions: Instructions of the next run: the program's, or those that `chooser` chose.
         chooser: Chooses the instructions of the next run; None where there is nothing to choose.
         signature: Shapes of the inputs that the instructions were chosen for, None where the next run chooses again.
         arena: Memory of planned values, made on first use.
-        context: Where the frame's instructions run: NumPy's floating-point warnings are off in it, as ONNX has none,
+        context: Context of the frame's instructions: NumPy's floating-point warnings are off in it, as ONNX has none,
             and the caller's own settings are not touched. Entering it costs a tenth of `np.errstate`.
     """
 
@@ -112,11 +112,7 @@ class Frame:
         return instance
 
     def begin(self, watch: RunWatch) -> None:
-        """Check the next run between its steps.
-
-        Raises:
-            Fail, LimitError: As `RunWatch.before`.
-        """
+        """Check the next run between its steps."""
         self.watch = watch
         watch.before()
 

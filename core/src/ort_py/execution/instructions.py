@@ -93,7 +93,7 @@ def compile_into(step: KernelStep, arrays: Sequence[int]) -> Instruction:
 
 
 def with_check(instruction: Instruction, number: int, wanted: Sequence[tuple[int, tuple[int, ...]]]) -> Instruction:
-    """An instruction and a look at what it made: where a shape is another, the frame's run goes on without a plan.
+    """An instruction that checks its results: where a shape differs, the frame's run continues without a plan.
 
     Args:
         wanted: (slot, shape) of what later instructions count on.

@@ -40,9 +40,6 @@ def run_tasks(frame: Frame, program: TaskProgram, threads: int, pool: ThreadPool
     Args:
         frame: The frame; its input slots are filled.
         threads: Threads that may work at the same time, this one included.
-
-    Raises:
-        OrtPyError: As `sequential.run`.
     """
     run = _Run(frame, program, threads, pool)
     if frame.streams:
@@ -145,7 +142,7 @@ class _Run:
     # -- both ---------------------------------------------------------------------------------------------------
 
     def _next(self, done: int, *, leader: bool) -> int:
-        """A task has ended: what this thread goes on with, and invitations to what else became ready."""
+        """End a task. Returns this thread's next task, and invitations to the others that became ready."""
         with self._lock:
             if done != _NOTHING:
                 self._finish(done)

@@ -43,7 +43,7 @@ _EXCHANGE = 40_000
 """Nanoseconds until a sleeping thread begins with what another has made: decision 0012."""
 
 _GAIN = 1.1
-"""What the tasks must promise: less is not worth a comparison."""
+"""Least speed-up that the tasks must promise: less is not worth a comparison."""
 
 _SIZES = 16
 """The number of feed sizes that are tracked separately; further ones run sequentially."""

@@ -35,7 +35,7 @@ class Pipelined(Iterator[Result], Generic[Result]):
     begun is dropped, and what is under way is stopped.
 
     Args:
-        items: Where items come from; used by one thread of its own.
+        items: The items; pulled on one thread of its own.
         work: Makes the result of an item; called by several threads.
         stop: Makes calls of `work` that are under way end soon.
         threads: Calls of `work` at the same time.
@@ -130,7 +130,7 @@ class _Shared:
 
         Raises:
             StopIteration: There is none.
-            BaseException: What pulling or the work has raised.
+            BaseException: Pulling an item or working on it raised it.
         """
         found = self._order.get()
         if found is None:

@@ -44,7 +44,7 @@ class PlannedRun:
 
 
 class Choice(NamedTuple):
-    """How to run a signature.
+    """The decision how a signature is run.
 
     Attributes:
         planned: The planned run, None where the kernels make all arrays.

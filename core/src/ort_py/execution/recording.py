@@ -30,7 +30,7 @@ class RunRecord:
         slots: The frame's slots as the run begins: what they hold is not the run's.
 
     Attributes:
-        seen: What each slot held, by slot; nothing for slots without an array.
+        seen: Content of each slot that held an array, by slot.
         high_water: The most bytes that were alive at once.
     """
 

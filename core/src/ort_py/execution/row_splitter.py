@@ -28,7 +28,7 @@ class _Splits(threading.local):
     Attributes:
         inside: Whether it works on a part. Further splits inside a part run on this thread alone, since the others are
             busy too.
-        most: The largest number of threads of a split since somebody set this to 1.
+        most: The largest number of threads of a split since this was set to 1.
     """
 
     def __init__(self) -> None:

@@ -28,7 +28,7 @@ __all__ = ["Job", "RunQueue"]
 MOST_THREADS = 8
 
 IDLE_SECONDS = 5.0
-"""How long a thread waits for more work: long enough for a pause between requests, too short to be found lingering."""
+"""Seconds a thread waits for more work: long enough for a pause between requests, too short to be found lingering."""
 
 
 class Job:
@@ -65,7 +65,7 @@ class RunQueue:
     """Jobs in the order they came, on at most `threads` threads.
 
     Args:
-        threads: How many jobs may run at once, taken as at least 1 and at most `MOST_THREADS`.
+        threads: Number of jobs that may run at once, taken as at least 1 and at most `MOST_THREADS`.
     """
 
     def __init__(self, threads: int) -> None:

@@ -41,7 +41,7 @@ class TaskProgram:
     """Tasks of a plan, the more urgent ones first.
 
     Attributes:
-        users: How many tasks use each shared slot.
+        users: Number of tasks that use each shared slot.
     """
 
     __slots__ = ("plan", "tasks", "users", "waits")

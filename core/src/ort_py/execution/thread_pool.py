@@ -27,7 +27,7 @@ from ort_py.platform.native_threads import active_runs
 __all__ = ["Offered", "ThreadPool", "pool_of"]
 
 Offered: TypeAlias = Callable[[], Callable[[], None] | None]
-"""What a thread of the pool calls. It raises nothing. What it returns is called when the thread counts as free again:
+"""A call for a thread of the pool. It raises nothing. Its result is called when the thread counts as free again:
 to tell those who will offer it the next call."""
 
 _logger = lazy_logger("ort_py.session")
@@ -66,7 +66,7 @@ class ThreadPool:
 
         Args:
             call: The call. It may come late, when a thread was taken in the same instant.
-            count: By how many threads at most.
+            count: The most threads that may make it.
 
         Returns:
             By how many it will be made.

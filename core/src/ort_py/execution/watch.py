@@ -69,7 +69,7 @@ class RunWatch:
     Args:
         terminate: Asked between steps whether to stop.
         memory_bytes: Limit of the bytes all live arrays of the run may take, constants included.
-        held_bytes: What the session holds beside the arrays of its runs, which counts too.
+        held_bytes: Memory that the session holds beside the arrays of its runs, which counts too.
         threads: Threads of the run, for what fits into its time.
 
     Attributes:
@@ -279,7 +279,7 @@ def _owner(item: Any) -> Any:
 
 
 def _largest(slots: Sequence[Any]) -> tuple[tuple[str, int], ...]:
-    """(what it is, bytes) of the largest arrays in the slots of a frame, with who made each."""
+    """(description, bytes) of the largest arrays in the slots of a frame."""
     program = getattr(slots[FRAME_SLOT], "program", None) if slots else None
     makers = {value.slot: f"feed '{value.name}'" for value in program.plan.inputs} if program is not None else {}
     for step in program.plan.steps if program is not None else ():

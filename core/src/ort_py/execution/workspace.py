@@ -29,4 +29,4 @@ class Workspace:
 
 
 NO_WORKSPACE = Workspace()
-"""Of a program that has not run."""
+"""The workspace of a program that has not run."""

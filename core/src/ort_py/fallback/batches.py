@@ -114,7 +114,7 @@ def run_in_parts(
 
     Raises:
         CannotSplit: An output of a part does not have the part's size, or parts differ in other axes.
-        Exception: What a run raised that is not to be tried smaller.
+        Exception: A run raised an error that smaller parts would not avoid.
     """
     size, start = size or (batch.size + 1) // 2, 0
     results: list[Any] = []

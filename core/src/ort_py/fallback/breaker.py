@@ -35,7 +35,7 @@ class Circuit:
     """The state of a breaker, for reports.
 
     Attributes:
-        name: What it guards.
+        name: Name of the guarded provider or device.
         state: Its state.
         failures: Failures counted since it was closed last.
         seconds: Until it may be tried again; 0 where it may be now, or is used.
@@ -108,11 +108,11 @@ class CircuitBreaker:
             return True
 
     def abandon(self) -> None:
-        """A trial did not come to an end: somebody else may try."""
+        """End a trial without a result, so that another run may try."""
         self._trying = False
 
     def succeeded(self) -> None:
-        """Close it: what it guards works."""
+        """Close the breaker: what it guards works."""
         with self._lock.held():
             self._failures, self._retry_at, self._trying = 0, None, False
             self._next_pause = self._pause

@@ -82,7 +82,7 @@ class Circuits:
         self._hopeless.setdefault((provider, node), fresh).failed()
 
     def helped(self, provider: str) -> None:
-        """A plan without the provider proved right: what it failed at was its own failure."""
+        """Note that a plan without the provider succeeded, so that the failure was the provider's own."""
         for key in [key for key in self._hopeless if key[0] == provider]:
             self._hopeless.pop(key, None)
 

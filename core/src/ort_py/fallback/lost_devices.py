@@ -56,7 +56,7 @@ class LostDevices:
         """Try to reset a lost device, unless another session has done so. Returns whether it is usable.
 
         Args:
-            generation: What `generation` said when the failed program was planned.
+            generation: Result of `generation` when the failed program was planned.
         """
         lost = self._lost.setdefault((provider, device), _Lost(self._clock))
         with lost.lock.held():

@@ -26,7 +26,7 @@ class FallbackReport(list[FallbackRecord]):
     """The parts of a session that do not run where, or as, they were requested.
 
     Args:
-        circuits: How the breaker of each provider or device that failed in a run stands.
+        circuits: The breaker of each provider or device that failed in a run.
     """
 
     def __init__(self, records: Iterable[FallbackRecord] = (), circuits: Iterable[Circuit] = ()) -> None:

@@ -29,7 +29,7 @@ __all__ = ["Graph", "Model", "Node", "Value", "Weight", "connect", "disconnect",
 
 
 class Weight(Protocol):
-    """A constant tensor that somebody stores; see `weights` for who does."""
+    """A stored constant tensor; see `weights` for the classes that store one."""
 
     @property
     def data_type(self) -> DataType:
@@ -111,11 +111,11 @@ class Node:
         graph: The graph it is in.
         since_version: Version of the schema in force; 0 until `schema` has resolved it.
         type_bindings: The schema's type variables; empty until `schema` has resolved them.
-        origin: What made the node: ``""`` for the model, else the transform's or function's name.
+        origin: Maker of the node: ``""`` for the model, else the transform's or function's name.
         opset: Opset of the node's domain where it is another than the model's, because a function brought its own;
             else 0. Read `opset_version`.
         sources: Names of the model's own nodes that it stands for; empty where it is one of them.
-        body: What it computes, in other operators, where a transform made it of several nodes; else None.
+        body: Its computation in other operators, where a transform made it of several nodes; else None.
     """
 
     __slots__ = (
@@ -296,7 +296,7 @@ class Model:
         model_version: As in the file, None where it says none.
         source: Path of the file, ``""`` for bytes.
         fingerprint: Content hash of the model file, for caches and reports.
-        problems: What the loader found wrong with the structure; `validate` raises them with its own.
+        problems: Faults of the structure that the loader found; `validate` raises them with its own.
         kept: The model's bytes, where they came from no file and large constants make up most of them.
         declared_outputs: Types that the model declares for its outputs, in order, before inference made them better.
         external_files: Path and content of each file of external data that was read for it, whatever was folded away.

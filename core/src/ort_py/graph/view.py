@@ -260,7 +260,7 @@ class SubsetView(NodesView, RegionView):
     """Some nodes of a graph, with the values that cross their border.
 
     Args:
-        forms: Where the session holds what a region packs.
+        forms: Holds what a region packs.
         host: Names of inputs whose values are on the host when the region runs.
     """
 

@@ -45,7 +45,7 @@ class InstalledEntryPoint:
     location: str = ""
 
     def load(self) -> Any:
-        """Import what it points to. Raises whatever the plug-in's code raises."""
+        """Import the object that it points to. Errors of the plug-in's code are raised."""
         module, _, attributes = self.value.partition("[")[0].strip().partition(":")
         names = [name.strip() for name in attributes.split(".") if name.strip()]
         return reduce(getattr, names, import_module(module.strip()))

@@ -130,10 +130,10 @@ class DeclinedEvent:
 
     Attributes:
         session_id: The session.
-        provider: Who compiled the region.
+        provider: The provider that compiled the region.
         region: Its name.
         node: Name of its first node.
-        reason: What it said; of a run in which it was not asked, what it said last.
+        reason: Its reason; its last one, where it was not asked in this run.
         replacement: The providers whose kernels answered the run.
         asked: Whether it was asked; False in the pause that follows several such answers in a row.
     """
@@ -158,8 +158,8 @@ class VerifiedEvent:
         outputs: Names of the outputs that differ beyond the tolerance.
         node: Name of the first node whose result differs; ``""`` where none was found.
         value: Name of that result.
-        provider: Who ran the node.
-        reason: What was found, in words.
+        provider: The provider that ran the node.
+        reason: The finding, in words.
         pinned: Whether the session was moved to the NumPy provider for it.
     """
 
@@ -222,7 +222,7 @@ def ort_py_session_closed(event: SessionEvent) -> None:
 
 @hookspec
 def ort_py_run_finished(event: RunEvent) -> None:
-    """Observe: a run ended, well or not. On the running thread; only called where somebody implements it."""
+    """Observe: a run ended, well or not. On the running thread; only called where a plug-in implements it."""
 
 
 @hookspec

@@ -31,7 +31,7 @@ __all__ = ["Fingerprint", "fingerprint_of"]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Fingerprint:
-    """A short hash, and what it is made of.
+    """A short hash and the facts that it is made of.
 
     Attributes:
         parts: Text by name: ``model``, ``ort-py-core``, ``numpy``, ``python``, ``machine``, ``options``, ``plan``, and

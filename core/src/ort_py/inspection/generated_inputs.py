@@ -54,7 +54,7 @@ class Generated:
     """A made-up input.
 
     Attributes:
-        assumed: What had to be guessed about its shape, in words; empty where everything was declared.
+        assumed: Guesses about its shape, in words; empty where everything was declared.
     """
 
     value: Any

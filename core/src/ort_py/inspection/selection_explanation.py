@@ -89,7 +89,7 @@ _NOBODY = "rank: no providers were named"
 
 
 def _source(providers: Any, options: SessionOptions, *, compat: bool) -> str:
-    """Where the wish for providers comes from, in words."""
+    """Origin of the wish for providers, in words."""
     added = additions_of(options)
     if providers:
         return "the argument providers"

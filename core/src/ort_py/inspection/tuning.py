@@ -134,7 +134,7 @@ def _row(name: str, session: InferenceSession, providers: tuple[str, ...], creat
 
 
 def _first_block(trial: _Trial, session: InferenceSession, feeds: Mapping[str, Any], seconds: float) -> Any:
-    """Warm up and measure shortly; returns what tells placements apart."""
+    """Warm up and measure shortly; returns what distinguishes placements."""
     session.run(None, feeds)
     session.run(None, feeds)
     trial.blocks.append(_block(session, feeds, seconds / 40))
@@ -251,7 +251,7 @@ def tuning_orders(
 
     Args:
         names: The session's providers, in order.
-        devices: Where each computes.
+        devices: Device of each provider.
         completing: The provider that can complete all others, if it is among them.
         reserve: Providers that the session does not have because another one fills the CPU role, best first. Each is
             tried alone, and behind all others but the completing one.

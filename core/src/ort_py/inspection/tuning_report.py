@@ -20,8 +20,8 @@ class TunedCandidate:
     """One placement that was tried.
 
     Attributes:
-        name: What it is, in words.
-        providers: Who takes part, in order.
+        name: Description in words.
+        providers: The providers that take part, in order.
         nodes: Nodes that each provider runs.
         milliseconds: Median of one run, of the quietest block; None where it was not measured.
         fastest: The fastest run.

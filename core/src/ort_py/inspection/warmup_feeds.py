@@ -45,8 +45,8 @@ def warmup_feeds(
     """All feeds that `InferenceSession.warmup` runs.
 
     Args:
-        inputs: What must be fed.
-        overridable: What may be fed; left alone unless it is named.
+        inputs: Inputs that must be fed.
+        overridable: Initializers that may be fed; left alone unless they are named.
         shapes: As given to `warmup`.
 
     Raises:

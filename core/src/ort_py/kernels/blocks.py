@@ -35,7 +35,7 @@ def in_blocks(
 
     Args:
         node: The node. The kernel makes all of its outputs and no others.
-        context: What the kernel was bound with, on the host.
+        context: The context that the kernel was bound with, on the host.
         into: ``f(*inputs, *outputs)``, None where there is no such form.
         strided: Whether the kernel takes inputs that are not contiguous.
     """

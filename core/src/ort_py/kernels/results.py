@@ -22,7 +22,7 @@ from ort_py.errors import Location, OrtPyError, PluginError
 __all__ = ["ResultCheck", "result_check"]
 
 _OWN = ("ort_py", "numpy", "ufunc")
-"""How the modules of kernels begin that are not checked: the project's packages, and NumPy's own functions."""
+"""Beginnings of the modules whose kernels are not checked: the project's packages, and NumPy's own functions."""
 
 _KNOWN_CONTENT = 1024
 """Elements up to which an integer input may be what the shape of a result depends on."""
@@ -50,7 +50,7 @@ class ResultCheck:
         """The results of one call, one for each output of the node.
 
         Args:
-            inputs: What the kernel was given.
+            inputs: Arguments of the kernel.
 
         Raises:
             PluginError: They are not what the operator gives.

@@ -18,7 +18,7 @@ from ort_py.limits.running_time import refuse_ahead
 __all__ = ["MEMORY_FIX", "Budget"]
 
 MEMORY_FIX = "Use a smaller input or model, or raise SessionOptions.memory_limit_bytes (Limits.total_memory_bytes)."
-"""What to do where a session would hold more memory than it may."""
+"""Advice where a session would hold more memory than it may."""
 
 _NODES_PER_LOOK = 512
 """Reading the clock costs about as much as a tenth of a node."""

@@ -14,16 +14,12 @@ from ort_py.limits.running_time import in_looked_at_parts, is_looked_at
 __all__ = ["contiguous_copy"]
 
 _AT_A_TIME = 1 << 20
-"""Elements that are copied at a time where somebody looks at the clock: bytes of a transposed matrix take 10 ns each,
+"""Elements that are copied at a time where the running time is limited: bytes of a transposed matrix take 10 ns each,
 and strings more."""
 
 
 def contiguous_copy(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """A C-contiguous copy of an array, made in parts where somebody looks at the clock.
-
-    Raises:
-        OrtPyError: As the check raises, between two parts.
-    """
+    """A C-contiguous copy of an array, made in parts where the running time is limited."""
     if array.size <= _AT_A_TIME or not is_looked_at():
         return np.array(array, order="C")
     result = np.empty(array.shape, array.dtype)

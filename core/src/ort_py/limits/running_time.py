@@ -35,7 +35,7 @@ _PART_SECONDS = 0.06
 matrices, which prepare an operand anew for each part."""
 
 _LATE = 2.0
-"""How many times its limit a run may take before a call that is estimated to end later is refused."""
+"""Multiple of its limit that a run may take before a call that is estimated to end later is refused."""
 
 _current: ContextVar[Look | None] = ContextVar("ort_py_look", default=None)
 

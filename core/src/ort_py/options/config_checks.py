@@ -16,7 +16,7 @@ from ort_py.suggestions import close_names, question
 __all__ = ["check_key", "check_run_entries", "check_session_entries"]
 
 _CLOSE = 0.88
-"""How alike a misspelling is to what is meant; keys share long beginnings, which make any two of them look alike."""
+"""Likeness of a misspelling and the key that is meant; keys share long beginnings, so any two of them look alike."""
 
 _FAMILIES = ("ep.", "mlas.")
 """Beginnings of keys that belong to a provider or a kernel library: what follows is theirs to know."""

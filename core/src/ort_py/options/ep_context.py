@@ -51,7 +51,7 @@ class OrtEpContextDataBuffer:
 
         Args:
             data: Anything with the buffer protocol, C-contiguous.
-            offset: Where in the room, in bytes.
+            offset: First byte in the room.
 
         Raises:
             UsageError: The buffer has no room there.
@@ -85,7 +85,7 @@ class OrtEpContextData:
         """Some of the bytes.
 
         Args:
-            length: How many; None for all that follow.
+            length: Number of bytes; None for all that follow.
 
         Raises:
             UsageError: There are not that many.

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["SessionOptions", "additions_of", "calculates_fast", "reuses_memory"]
 
 _NO_BOUND = (1 << 64) - 1
-"""What a program writes in C where it means that any size will do."""
+"""Number that C programs write where any size will do."""
 
 
 class SessionOptions(SessionAttributes):

@@ -60,7 +60,7 @@ def choose(graph: Graph, view: ModelGraphView, answers: Sequence[Answer], model:
 
     Args:
         view: The graph as the providers saw it.
-        answers: What they said, in the session's order.
+        answers: Their answers, in the session's order.
     """
     stated = sum(answer.states_costs for answer in answers)
     if not model.weighs or (stated < 2 and all(answer.provider.device == HOST for answer in answers)):

@@ -22,7 +22,7 @@ class CostModel:
     """Parameters for the comparison of placements.
 
     Attributes:
-        calibration: What calls, arithmetic and copies cost.
+        calibration: Costs of calls, arithmetic and copies.
         island_margin: An island is kept where what it replaces takes so many times as long. Estimates are rough, and
             compiling an island takes time too.
         order_margin: Another order of providers than that of the session has to be so many times as fast.
@@ -44,7 +44,7 @@ def transfer_costs(calibration: Calibration | None = None, *, explicit: bool = F
     """Compares the time saved with the time the copies at the borders take.
 
     Args:
-        calibration: What was measured on this machine; orders of magnitude where None.
+        calibration: Measurements of this machine; orders of magnitude where None.
         explicit: Whether the user named the providers in this order: `EXPLICIT_ORDER_MARGIN` counts then.
     """
     model = CostModel(calibration or Calibration())

@@ -78,8 +78,8 @@ def improve(table: WorkTable, owner: Placed, order: Sequence[int], groups: Ints,
 
     Args:
         order: Providers in the order in which they take what others lose.
-        groups: As from `groups_of`.
-        model: How much is asked for.
+        groups: Result of `groups_of`.
+        model: Requirements on islands.
     """
     result = Improved(owner.copy())
     for _ in order:  # nodes that one device loses may go to another one, where they have to pay as well
@@ -127,7 +127,7 @@ class _Figures:
 
     Attributes:
         copying: Copies at the border of the island.
-        values, nbytes: What is copied.
+        values, nbytes: Number of the copied values, and their bytes.
         elsewhere: Its nodes with the next providers; infinite where one has none.
     """
 

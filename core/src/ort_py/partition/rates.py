@@ -25,7 +25,7 @@ class Rates:
 
     Attributes:
         launch_us: One call of a kernel, or of a compiled region.
-        node_us: What one more node of a region takes besides its arithmetic.
+        node_us: Microseconds that one more node of a region takes besides its arithmetic.
         flops_per_us: Multiplications and additions of products, in a microsecond.
         bytes_per_us: Bytes that other operators read and write.
         copy_us: One copy between the provider's device and the host, however small; 0 on the host.
@@ -78,7 +78,7 @@ class Calibration:
     """Rates by provider.
 
     Args:
-        measured: What was measured on this machine, by the provider's name.
+        measured: Measurements of this machine, by the provider's name.
     """
 
     def __init__(self, measured: Mapping[str, Rates] | None = None) -> None:

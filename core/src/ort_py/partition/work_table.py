@@ -32,14 +32,14 @@ OUTSIDE = -1
 """Producer of what a graph is fed, and reader of what it returns: the host."""
 
 _NOTHING = -1e15
-"""What a cost of minus infinity counts: a provider's way to say that its island pays in any case. Sums stay numbers."""
+"""Finite value of a cost of minus infinity, by which a provider says that its island pays in any case."""
 
 
 class WorkTable:
     """Costs of one graph.
 
     Args:
-        calibration: What calls, arithmetic and copies cost.
+        calibration: Costs of calls, arithmetic and copies.
 
     Attributes:
         cost: For each answer and node, microseconds; infinite where the provider does not claim the node. Calls of
@@ -50,7 +50,7 @@ class WorkTable:
         device: Number of the device of each answer, 0 for the host.
         stated: Whether each answer's provider itself says what its nodes cost.
         known: Whether it does, or its rates were measured.
-        copy_us, copy_rate: Of each device: microseconds a copy and bytes in a microsecond.
+        copy_us, copy_rate: Microseconds of a copy, and bytes in a microsecond, of each device.
         producer, reader, value: Uses: the node that makes a value, the node that reads it, and the value. Constants are
             not included.
     """

@@ -306,9 +306,6 @@ def plan_region(region: Region, resources: PlanResources) -> ExecutionPlan:
 
     Args:
         resources: Kernels of its nodes, in place of the region.
-
-    Raises:
-        OrtPyError: As `build_plan`.
     """
     return _RegionPlanner(region, resources).plan()
 

@@ -92,7 +92,7 @@ def plan_memory(
     """Give places to values.
 
     Args:
-        seen: What the recorded run left, by slot; slots that held no array are absent.
+        seen: Values of the recorded run, by slot; slots that held no array are absent.
         steady: Slots that hold the same shape in every run of the signature: those of its inputs.
         unsteady: Numbers of steps that were found to make other shapes in another run of the same signature.
 

@@ -150,8 +150,8 @@ class RegionStep(BaseStep):
         device: Device of the region.
         name: Its name in reports.
         node_count: Nodes it stands for.
-        stand_in: What runs its nodes where the region declines a run; None where nothing does.
-        admissions: What checks the inputs of a run before the region sees them; None where nothing can be checked.
+        stand_in: Runs its nodes where the region declines a run; None where nothing does.
+        admissions: Checks the inputs of a run before the region sees them; None where nothing can be checked.
     """
 
     region: CompiledRegion
@@ -378,7 +378,7 @@ class PlanInput:
 
     Attributes:
         name: Name in the model.
-        slot: Where it goes.
+        slot: Slot of the value.
         device: Device it must be on.
         type: Declared type.
         default: Whether the template holds a value for runs that do not feed it (overridable initializers).
@@ -397,7 +397,7 @@ class PlanOutput:
 
     Attributes:
         name: Name in the model.
-        slot: Where it is found.
+        slot: Slot of the value.
         device: Device it is on.
         type: Type as far as known.
         copy: It may share memory with a feed, a constant or another output, so the caller gets a copy.
@@ -412,7 +412,7 @@ class PlanOutput:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ExecutionPlan:
-    """How to run one graph.
+    """The steps and slots of one graph.
 
     Attributes:
         name: Name of the graph.

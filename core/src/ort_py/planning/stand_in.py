@@ -32,7 +32,7 @@ class Declined:
     """One run that a region did not answer.
 
     Attributes:
-        reason: What the region said; of a run in which it was not asked, what it said last.
+        reason: The region's reason; its last one, where it was not asked in this run.
         asked: Whether the region was asked at all, or a pause after earlier answers of this kind went on.
     """
 

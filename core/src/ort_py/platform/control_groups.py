@@ -39,7 +39,7 @@ def cpu_quota(root: Path = Path("/")) -> CpuQuota | None:
     """The tightest quota of this process, or None.
 
     Args:
-        root: Where the file system begins; tests have one of their own.
+        root: Root of the file system; tests have one of their own.
     """
     found = [
         CpuQuota(processors, group.name)
@@ -78,7 +78,7 @@ class GroupMemory:
         limit: Bytes it may have; above ``memory.high`` it is slowed down, above ``memory.max`` killed.
         used: Bytes it has that cannot simply be dropped.
         stalled: Percent of the last ten seconds in which some task waited for memory; 0 where the kernel does not tell.
-        failures: How often an allocation failed or a process was killed for memory, since the group was made.
+        failures: Number of failed allocations and of processes killed for memory, since the group was made.
     """
 
     group: str
@@ -108,7 +108,7 @@ def limited_groups(root: Path = Path("/")) -> list[LimitedGroup]:
     """The groups of this process that have a limit now.
 
     Args:
-        root: Where the file system begins; tests have one of their own.
+        root: Root of the file system; tests have one of their own.
     """
     groups = [LimitedGroup(folder) for folder in group_folders("memory", root)]
     return [group for group in groups if group.look() is not None]
@@ -193,7 +193,7 @@ def group_folders(controller: str, root: Path = Path("/")) -> list[GroupFolder]:
 
     Args:
         controller: Name of version 1, e.g. ``"cpu"``; version 2 has one hierarchy for all.
-        root: Where the file system begins; tests have one of their own.
+        root: Root of the file system; tests have one of their own.
     """
     groups = _own_groups(_text_of(root / "proc/self/cgroup"), controller)
     lines = _text_of(root / "proc/self/mountinfo").splitlines()

@@ -53,7 +53,7 @@ class MemoryPressure:
 
     Attributes:
         due: Time of the next check. The end of a run compares it with the clock, which is the only cost for most runs.
-        trims: How often memory was given back.
+        trims: Number of times that memory was given back.
     """
 
     def __init__(

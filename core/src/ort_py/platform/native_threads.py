@@ -64,7 +64,7 @@ class ActiveRuns:
         """A run begins on this thread.
 
         Args:
-            threads: What its session may use.
+            threads: Threads that its session may use.
 
         Returns:
             For `end`.

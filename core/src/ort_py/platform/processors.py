@@ -41,7 +41,7 @@ class ThreadCount:
         count: Threads, at least 1.
         reason: The bound that decided, in words.
         native: Number of threads that each native library with its own threads, above all BLAS, is set to during runs.
-        executor: How a session's runs are executed, sequentially or in parallel, and why.
+        executor: Manner in which a session's runs are executed, sequentially or in parallel, and why.
     """
 
     count: int
@@ -51,7 +51,7 @@ class ThreadCount:
 
 
 _default = 0
-"""What the program set for sessions that ask for nothing themselves; 0 leaves it open."""
+"""Threads that the program set for sessions that ask for none themselves; 0 leaves it open."""
 
 
 def set_default_threads(count: int) -> None:
@@ -68,8 +68,8 @@ def thread_count(option: int = 0, environment: Mapping[str, str] = os.environ, r
     """The number of threads to use.
 
     Args:
-        option: What the session's options ask for; 0 or less leaves it open.
-        root: Where the file system begins that tells of control groups.
+        option: Threads that the session's options ask for; 0 or less leaves it open.
+        root: Root of the file system that describes control groups.
     """
     bounds = [_processors()]
     quota = cpu_quota(root)
@@ -102,7 +102,7 @@ def processor_facts(root: Path = Path("/")) -> dict[str, str]:
     if nothing.
 
     Args:
-        root: Where the file system begins; tests have one of their own.
+        root: Root of the file system; tests have one of their own.
     """
     try:
         with (root / "proc/cpuinfo").open(encoding="utf-8", errors="replace") as file:
@@ -129,7 +129,7 @@ def products_per_second(bits: int) -> float:
     """Multiply-adds that a core of this machine cannot exceed in a second.
 
     Args:
-        bits: Of the narrowest numbers that are multiplied.
+        bits: Width of the narrowest numbers that are multiplied.
     """
     flags = processor_facts().get("flags", "")
     if not flags:

@@ -38,7 +38,7 @@ def write_chrome_trace(recorder: Recorder, path: Path, facts: Mapping[str, str] 
     """Write all events of a recorder.
 
     Args:
-        facts: What is true of the whole file, added to the arguments of its first event.
+        facts: Facts about the whole file, added to the arguments of its first event.
 
     Raises:
         OSError: The file cannot be written.

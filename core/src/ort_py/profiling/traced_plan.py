@@ -107,7 +107,7 @@ class TracedPlan:
 
     Attributes:
         outputs: For each step its output's slot, or slot 1, which is always empty, where it has none or several.
-        usual: What its steps usually write.
+        usual: Usual outputs of its steps.
     """
 
     def __init__(self, plan: PlanLike) -> None:
@@ -136,7 +136,7 @@ class TracedPlan:
         """Name and facts of each step; the very same objects for runs that were alike.
 
         Args:
-            others: What some of them wrote instead.
+            others: Other outputs of some of them in this run.
         """
         key = None if others else (entries, usual)
         if key is None or self._described is None or self._described[0] != key:

@@ -60,10 +60,10 @@ class PassReport:
         changes: Places it changed.
         removed, made: Nodes it took out and put in.
         nodes_before, nodes_after: Nodes of the model around it, as if the passes had run one after the other.
-        rewrites: What it changed, the first 1,000 places.
+        rewrites: The first 1,000 changes.
         refused: Near matches that are left.
         refusals: The first 200 of them.
-        notes: What else it had to say, each line once.
+        notes: Further remarks, each line once.
     """
 
     name: str
@@ -134,7 +134,7 @@ class OptimisationReport:
         disabled: Transforms that were switched off.
         nodes_before, nodes_after: Nodes of the model, nested graphs included.
         seconds: Time of all passes, and of what connects them.
-        notes: What else is to be said, such as names of transforms that do not exist.
+        notes: Further remarks, such as names of transforms that do not exist.
     """
 
     passes: list[PassReport] = field(default_factory=list)

@@ -104,7 +104,7 @@ class Sweep:
     """Shows all nodes to some rules until nothing near a change is left to look at.
 
     Args:
-        budget: How often rules may go on.
+        budget: Bounds the number of rewrites.
         check: Called after each rewrite.
     """
 

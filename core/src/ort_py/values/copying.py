@@ -20,9 +20,9 @@ def copy_tensors(src: Sequence[HeldValue], dst: Sequence[HeldValue], stream: Any
     """Copy the content of tensors into the memory of others, pair by pair.
 
     Args:
-        src: Where from.
-        dst: Where to: as many values, each of the shape and element type of its partner.
-        stream: Of no account: what is copied is there when this returns.
+        src: The values to copy.
+        dst: The values to write: as many, each of the shape and element type of its partner.
+        stream: Without effect: the copies are complete when this returns.
 
     Raises:
         UsageError: Nothing to copy, unequal numbers, or a pair that differs in shape or element type.

@@ -56,7 +56,7 @@ class OrtDevice:
 
         Args:
             ort_device_name: Lower-case kind, e.g. ``"cpu"``, ``"gpu"``.
-            device_id: Which one of its kind.
+            device_id: Number of the device among those of its kind.
             vendor_id: Number of its maker; negative for the usual one of that name.
 
         Raises:

@@ -106,7 +106,7 @@ def memory_of(device: Device) -> DeviceMemory | None:
     """The memory of a device that the first usable provider offers; None where none does.
 
     Raises:
-        Exception: What the provider raises, e.g. where its device cannot be used.
+        Exception: An error of the provider, e.g. where its device cannot be used.
     """
     if device.kind == HOST.kind:
         return None

@@ -26,7 +26,7 @@ class DeviceTensor:
         array: An array of it, C-contiguous.
 
     Attributes:
-        array: As given: what kernels of the device take.
+        array: The array that kernels of the device take.
     """
 
     __slots__ = ("_memory", "array")

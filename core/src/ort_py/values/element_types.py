@@ -80,7 +80,7 @@ def array_at(address: int, data_type: DataType, shape: Sequence[int], owner: Any
         address: First byte. The caller vouches that the memory holds this many elements and lives as long as the array,
             or as `owner`.
         data_type: Element type, one byte an element for the types ONNX packs.
-        owner: What keeps the memory alive.
+        owner: Object that keeps the memory alive.
     """
     dtype = numpy_dtype(data_type)
     count = 1

@@ -25,7 +25,7 @@ class OrtMemoryInfo:
         name: One of onnxruntime's names, e.g. ``"Cpu"``; others are described with `create_v2`.
         alloc_type: Kind of allocator.
         id: Number of the device; the host has the number 0.
-        mem_type: What it is for.
+        mem_type: Use of the memory.
 
     Raises:
         UsageError: No such name.
@@ -85,7 +85,7 @@ class OrtMemoryInfo:
             name: Any name.
             device_type: Kind of the device.
             vendor_id: Number of its maker.
-            device_id: Which one of its kind.
+            device_id: Number of the device among those of its kind.
             device_mem_type: Kind of memory.
             alignment: In bytes; accepted for compatibility.
             alloc_type: Kind of allocator.
@@ -233,7 +233,7 @@ def create_and_register_allocator_v2(
         provider_type: Name of the provider.
         mem_info: Its memory.
         options: The provider's options; accepted for compatibility.
-        arena_cfg: How the arena grows.
+        arena_cfg: Parameters for the growth of the arena.
 
     Raises:
         UsageError: Another provider than the host's.

@@ -67,7 +67,7 @@ class OrtValue(HeldValue):
         Args:
             value: The bare value; kept, not copied.
             value_type: Its type, found out where not given. An empty list or None has none to find.
-            device: Where it is.
+            device: Device that it is on.
         """
         made = object.__new__(cls)
         made._value = np.asarray(value) if isinstance(value, np.generic) else value
@@ -249,7 +249,7 @@ class OrtValue(HeldValue):
 
     @classmethod
     def _at(cls, address: int, data_type: DataType, shape: Sequence[int], owner: Any = None) -> OrtValue:
-        """A tensor over memory somebody else owns, kept alive where the owner is known."""
+        """A tensor over memory that another object owns, which is kept alive where it is known."""
         array = array_at(address, data_type, shape, owner)
         return cls.of(array, TensorType(data_type, array.shape))
 

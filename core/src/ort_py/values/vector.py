@@ -48,7 +48,7 @@ class OrtValueVector:
             addresses: First byte of each.
             element_types: Element type of each.
             shapes: Shape of each.
-            devices: Where each is: the host.
+            devices: Device of each: the host.
         """
         for owner, address, element_type, shape, device in zip(
             tensors, addresses, element_types, shapes, devices, strict=True

@@ -46,9 +46,6 @@ def run_region(
 
     Args:
         device: The provider it is of, and where its arrays are; its stream is the current one.
-
-    Raises:
-        Exception: Whatever the provider raises.
     """
     on_host = device.device == HOST
     instance = compiled.instantiate(FrameResources(device.stream))

@@ -147,7 +147,7 @@ class TensorsData:
     """Known facts about the values of several tensors, by their names.
 
     Args:
-        calibration_method: How it was found.
+        calibration_method: Method by which the range was found.
         data: A `TensorData` a tensor; or (lowest, highest), or (lowest, highest, hist, bins).
 
     Raises:

@@ -17,7 +17,7 @@ def make_dynamic_shape_fixed_helper(arguments: Sequence[str] | None = None) -> N
     """Run the tool.
 
     Args:
-        arguments: Of the command line; None for the process's.
+        arguments: Arguments of the command line; None for the process's.
 
     Raises:
         SystemExit: They are wrong.

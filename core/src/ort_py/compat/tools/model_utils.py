@@ -45,7 +45,7 @@ def update_onnx_opset(
     Args:
         model_path: The model's file.
         opset: Version wanted.
-        out_path: Where to write it; None for nowhere.
+        out_path: File to write; None for none.
         logger: Accepted for compatibility.
 
     Raises:
@@ -69,7 +69,7 @@ def optimize_model(
 
     Args:
         model_path, output_path: Its file, and the one to write.
-        level: How far.
+        level: Level of the optimisation.
         log_level: Accepted for compatibility.
         use_external_initializers: Large constants go into ``external_data.pb`` beside the model.
 

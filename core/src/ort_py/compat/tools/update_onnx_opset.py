@@ -15,7 +15,7 @@ def update_onnx_opset_helper(arguments: Sequence[str] | None = None) -> None:
     """Run the tool.
 
     Args:
-        arguments: Of the command line; None for the process's.
+        arguments: Arguments of the command line; None for the process's.
 
     Raises:
         SystemExit: They are wrong.

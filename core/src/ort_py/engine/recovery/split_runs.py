@@ -19,7 +19,7 @@ from ort_py.fallback.failure import failure_of, forget_arrays
 __all__ = ["in_fitting_parts", "in_parts"]
 
 FITTING_SECONDS = 60.0
-"""How long runs are split at once into parts that fitted: afterwards there may be more memory."""
+"""Seconds for which runs are split at once into parts that fitted: afterwards there may be more memory."""
 
 
 def in_parts(

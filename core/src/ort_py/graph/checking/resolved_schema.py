@@ -97,7 +97,7 @@ class ResolvedSchema:
     """The schema in force for an operator at an opset.
 
     Attributes:
-        op_type, domain, since_version: Which operator version.
+        op_type, domain, since_version: The version of an operator that it describes.
         inputs, outputs: Formal parameters.
         max_inputs, max_outputs: Counts; None is unbounded.
         attributes: Formal attributes by name.

@@ -27,9 +27,6 @@ class SchemaRegistry:
     Args:
         ask: Called with this registry when first an operator is met that ONNX does not define, to `add` what plug-ins
             contribute; most models never come to that.
-
-    Raises:
-        InvalidArgument: As `add`.
     """
 
     def __init__(

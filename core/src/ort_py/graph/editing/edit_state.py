@@ -64,7 +64,7 @@ class EditState:
         store: Keeps new constants.
         cache: Records shown to transforms.
         origin: Name of the running transform; new nodes are tagged with it.
-        changes: How many edits there have been.
+        changes: Number of edits so far.
         editors: The `Editor` of each graph that was asked for; `edit`, which knows this module, puts it there.
         bodies: Functions of fused nodes by content, so that equal ones are one.
         better: Values whose types became known better than their readers saw; see `retyping`.

@@ -23,7 +23,7 @@ class EditorView(WholeGraphView):
 
     Args:
         state: Has the records made so far, which the editor keeps true, and knows who returns outer values.
-        positions: Where the graph's nodes are, which the editor keeps true.
+        positions: Positions of the graph's nodes, which the editor keeps true.
     """
 
     def __init__(

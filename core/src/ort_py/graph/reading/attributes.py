@@ -36,7 +36,7 @@ _ELEMENTS: Mapping[str, tuple[type, ...]] = {
     "value_float": (float,),
     "value_string": (str, bytes),
 }
-"""What such attributes hold; a file may say that a number is a text."""
+"""Python types that such attributes hold; a file may say that a number is a text."""
 
 _FIELDS = (
     ("t", TENSOR),
@@ -99,7 +99,6 @@ def read_attribute(proto: Any, kind: int, tensors: TensorReader) -> Any:
 
     Raises:
         InvalidGraph: It has no type that ONNX defines, or a tensor of it is wrong.
-        Fail, LimitError: As in `TensorReader.weight`.
     """
     reader = _READERS.get(kind)
     if reader is None:

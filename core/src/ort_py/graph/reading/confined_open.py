@@ -33,7 +33,7 @@ def open_confined(parts: Sequence[str], folders: Sequence[Path], *, handles: boo
 
     Args:
         parts: Path of the file relative to the first folder; no part may be ``..``.
-        folders: Where the file may really lie. The first is also where `parts` starts.
+        folders: Folders that the file may really lie in. `parts` starts in the first one.
 
     Raises:
         EscapeError: A link leads outside, or something on the way changed while it was opened.

@@ -55,7 +55,7 @@ class CutModel:
         skeleton: A message equal to them but for the placeholders; empty where nothing was cut.
         pieces: (start, stop) in `content` by placeholder.
         path: The file the content is of; ``""`` for bytes that a caller gave.
-        identity: Which file that is; None without one.
+        identity: Identity of that file; None without one.
     """
 
     content: memoryview

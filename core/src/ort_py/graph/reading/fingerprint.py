@@ -19,7 +19,7 @@ _HASHED_AT_ONCE = 4 << 20
 """Bytes of a file that are in memory at once while it is hashed."""
 
 _SMALL = 1 << 20
-"""Bytes of a file that are hashed at once, whoever asks: a millisecond."""
+"""Largest file that is hashed at once for every caller, which takes a millisecond."""
 
 
 def content_hash(content: Any) -> str:

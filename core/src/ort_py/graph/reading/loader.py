@@ -52,8 +52,8 @@ def load_model(
     Args:
         source: Path, bytes of a file, or a message, which is left as it is.
         limits: Bounds for what the model may ask for; the safe defaults where None.
-        weights: Who keeps the constants; the store of the process where None.
-        external_data_folder: Where external data lies; None: beside the model's file.
+        weights: Keeps the constants; the store of the process where None.
+        external_data_folder: Folder of external data; None for that of the model's file.
         supplied: Data and dimensions that replace what the file says.
         cancelled: Asked now and then whether to stop.
 

@@ -42,7 +42,7 @@ class GraphReader:
     """Reads the graphs of one model.
 
     Attributes:
-        problems: What is wrong, in the order it was found.
+        problems: Faults, in the order they were found in.
     """
 
     def __init__(self, tensors: TensorReader, budget: Budget) -> None:

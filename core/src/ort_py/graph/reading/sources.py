@@ -76,7 +76,7 @@ def read_source(
     Args:
         source: Path, bytes, or a message, which is left as it is.
         limits: Bounds; only `Limits.model_bytes` is used here.
-        external_data_folder: Where external data lies; None: beside the file.
+        external_data_folder: Folder of external data; None for that of the file.
         whole: Parse all of it; else large tensors may be left out of the message (`ModelSource.cut`).
 
     Raises:
@@ -165,7 +165,7 @@ def expect_unwritten(read: ModelSource) -> None:
     A replaced file is harmless: the mapping still shows the complete former file.
 
     Raises:
-        Fail: Somebody did.
+        Fail: The file was changed.
     """
     if read.file is None:
         return

@@ -54,7 +54,7 @@ class TensorReader:
     """Reads the tensors of one model.
 
     Attributes:
-        budget: What this load may still do.
+        budget: Limits of this load.
         cut: Bytes of tensors that the message has placeholders for.
         found: The weight of each placeholder that was met.
     """
@@ -70,7 +70,7 @@ class TensorReader:
         """The weight of a ``TensorProto``.
 
         Args:
-            name: What to call it in messages where the tensor has no name.
+            name: Name for messages where the tensor has none.
 
         Raises:
             InvalidGraph: The tensor contradicts itself.

@@ -70,7 +70,7 @@ class WrittenFunction:
     """A model-local function, or the body of an operator that is defined by one.
 
     Attributes:
-        key: How nodes call it.
+        key: Key that nodes call it by.
         inputs, outputs: Names of its formal parameters.
         defaults: Values of attributes that a call may leave out.
         opset_imports: Opset of each domain its nodes use.

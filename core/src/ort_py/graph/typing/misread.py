@@ -44,7 +44,7 @@ def misread_type(node: Node, known: ValueType | None) -> ValueType | None:
     """The type of an output, all of which have one shape; `known`, without a shape, if that cannot be determined.
 
     Args:
-        known: What is known of the output but its shape.
+        known: Type of the output as far as it is known, but for its shape.
     """
     first = node.inputs[0].type if node.inputs and node.inputs[0] is not None else None
     if not isinstance(first, TensorType) or first.shape is None or not isinstance(known, TensorType):
@@ -86,7 +86,7 @@ def _unsqueezed(node: Node, shape: Shape) -> Shape | None:
 
 
 def _windows(node: Node) -> tuple[list[int], list[int], list[int]] | None:
-    """How far the kernel reaches, strides and pads along each axis; None where an attribute does not fit."""
+    """Reach of the kernel, strides and pads along each axis; None where an attribute does not fit."""
     kernel = list(node.attributes.get("kernel_shape") or ())
     rank = len(kernel)
     strides = list(node.attributes.get("strides") or [1] * rank)

@@ -28,7 +28,7 @@ def infer_shapes(data: bytes, *, strict: bool, budget: Budget) -> onnx.ModelProt
 
     Args:
         strict: Raise where the model contradicts itself.
-        budget: What the load may still do; its limits say where inference runs.
+        budget: Budget of the load; its limits say where inference runs.
 
     Raises:
         InferenceError: The model contradicts itself.

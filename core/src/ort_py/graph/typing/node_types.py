@@ -49,7 +49,7 @@ def infer_node(
     """Types of one node's outputs from its inputs' types; None for unknown types.
 
     Args:
-        schemas: Where contributed operators are looked up.
+        schemas: The registry that contributed operators are looked up in.
         contents: Gives the content of an input that shapes may depend on, where it is known.
 
     Raises:

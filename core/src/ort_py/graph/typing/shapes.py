@@ -50,7 +50,7 @@ def infer_types(model: Model, schemas: SchemaRegistry | None = None) -> None:
 
     Args:
         model: A valid model whose values have the types the file declares, None where it declares none.
-        schemas: Where contributed operators are looked up.
+        schemas: The registry that contributed operators are looked up in.
 
     Raises:
         InconsistentGraph: Shapes or element types contradict each other whatever the inputs are.

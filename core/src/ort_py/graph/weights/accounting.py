@@ -22,7 +22,7 @@ class WeightBytes:
     Attributes:
         held: Those in memory of their own.
         mapped: Those that are pages of a file; the system takes and drops them as it likes.
-        released: Those that are not in memory: read from their file again when somebody asks.
+        released: Those that are not in memory: read from their file again at the next request.
     """
 
     held: int = 0

@@ -16,7 +16,7 @@ class PackedKey(NamedTuple):
     """The inputs that a packed form is made from.
 
     Attributes:
-        form: What was done, with everything this depends on.
+        form: Name of what was done, with everything this depends on.
     """
 
     form: str
@@ -27,7 +27,7 @@ class PackedForm:
     """One packed form.
 
     Attributes:
-        value: What the kernel's function returned.
+        value: Result of the kernel's function.
         nbytes: Bytes of memory of the arrays in it, each once; a view counts as what it is a view of, and not at all
             where that is one of the constants' own arrays.
     """

@@ -33,7 +33,7 @@ def forget_pages(content: memoryview, start: int, stop: int) -> None:
     """Take the pages inside a range out of this process's memory; reading them again brings them back.
 
     Args:
-        content: What `mapped` returned, or any other bytes, of which nothing is forgotten.
+        content: The result of `mapped`, or any other bytes, of which nothing is forgotten.
     """
     buffer: Any = content.obj
     if _FORGET is None or not isinstance(buffer, mmap.mmap):

@@ -25,7 +25,7 @@ class HeldForms(PackedForms):
     """Packed forms of one session on one device, each held until the session goes.
 
     Args:
-        store: Who finds them for other sessions.
+        store: Finds them for other sessions.
         shared: Whether it does: memory of a device belongs to the session's allocator.
         kept: Forms that an earlier process made, where there are any.
     """

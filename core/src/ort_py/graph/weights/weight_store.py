@@ -82,7 +82,7 @@ class WeightStore:
         Args:
             raw: Exactly as many bytes as type and shape need, packed and little endian as in ``raw_data``.
             data_type: Element type; not a string.
-            source: Where the bytes can be read again.
+            source: Place from which the bytes can be read again.
 
         Returns:
             A weight equal to every other made from the same bytes, type and shape; large ones that have a file are

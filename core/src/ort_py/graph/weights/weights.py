@@ -1,4 +1,4 @@
-"""Constants that somebody stores: in memory, or in a file that is mapped when it is first read.
+"""Stored constants: in memory, or in a file that is mapped when it is first read.
 
 Both kinds satisfy `ir.Weight`. What can be had again may be released: it then goes with the last plan that reads it,
 and is the same array for all until then. It comes from its file, or from what a compiled region packed of it.
@@ -38,7 +38,7 @@ class FilePart(NamedTuple):
     """Bytes of a file that is not kept open.
 
     Attributes:
-        identity: Which content it had when the bytes were first read.
+        identity: Identity of the file when the bytes were first read.
     """
 
     path: str
@@ -74,7 +74,7 @@ class FilePart(NamedTuple):
         return unpack(memoryview(content), data_type, shape)
 
     def _expect_same(self, file: BinaryIO) -> None:
-        """Before and after reading: somebody may write while the bytes are read."""
+        """Check the file, before and after reading: it may be written while the bytes are read."""
         found = FileIdentity.of_open(file)
         if found == self.identity:
             return
@@ -93,7 +93,7 @@ def _fill(file: BinaryIO, target: memoryview) -> None:
 
 
 class _Array:
-    """An array that somebody may hold: found again, without being kept, as long as any view of it is alive."""
+    """An array that callers may hold: found again, without being kept, as long as any view of it is alive."""
 
     __slots__ = ("_dtype", "_owner", "_shape", "_start", "kept")
 
@@ -200,10 +200,10 @@ class ArrayWeight(_Loaded):
     """A constant in memory of its own. `WeightStore` makes it.
 
     Args:
-        array: The tensor; None where `source` is read when somebody asks for it.
+        array: The tensor; None where `source` is read at the first request.
 
     Attributes:
-        source: Where it can be read again, None where nowhere.
+        source: Place from which it can be read again, None for none.
     """
 
     __slots__ = ("_keeper", "_key", "_restore", "data_type", "nbytes", "shape", "source")
@@ -303,7 +303,7 @@ class MappedFile:
     page ends the process: users who may write to the model's folder must be trusted that far.
 
     Attributes:
-        path: Where it was opened, for messages and for models that refer to it.
+        path: Path that it was opened by, for messages and for models that refer to it.
     """
 
     __slots__ = ("__weakref__", "buffer", "identity", "path")

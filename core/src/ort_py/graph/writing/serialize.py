@@ -209,7 +209,7 @@ def model_to_proto(model: Model, weights: WeightMode = "inline") -> onnx.ModelPr
     """The model as an ONNX message, with the types that are known.
 
     Args:
-        weights: Where constants go; see `RegionView.to_model`. Constants of nested graphs are always written, since
+        weights: Place of the constants; see `RegionView.to_model`. Constants of nested graphs are always written, since
             a nested graph has no inputs of its own choice; so are external ones up to 1 KiB.
 
     Raises:

@@ -163,7 +163,7 @@ class _Search:
 
         Args:
             disabled: Their names.
-            enabled: What is left, in words, where it was not tried before.
+            enabled: The remaining transforms in words, where they were not tried before.
 
         Returns:
             The result, and the report of the transforms; None if no session could be created.

@@ -21,10 +21,10 @@ class Trial:
     """One session that was tried.
 
     Attributes:
-        enabled: Which of the transforms ran, in words.
+        enabled: Transforms that ran, in words.
         agrees: Whether its outputs are as expected.
         outputs: Those that are not.
-        failure: What it raised instead; ``""`` where it ran.
+        failure: The error that it raised instead; ``""`` where it ran.
     """
 
     enabled: str

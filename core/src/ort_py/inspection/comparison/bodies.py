@@ -25,7 +25,7 @@ __all__ = ["compare_bodies"]
 Compare: TypeAlias = Callable[[bytes, Sequence[Mapping[str, Any]]], ComparisonReport]
 
 _ITERATIONS = 64
-"""Of a loop, at most, that are compared."""
+"""Iterations of a loop, at most, that are compared."""
 
 
 def compare_bodies(
@@ -34,7 +34,7 @@ def compare_bodies(
     """Compare the bodies that a node ran, where it is an If or a Loop; nothing for other nodes.
 
     Args:
-        feed: What the model was fed.
+        feed: Inputs of the model.
     """
     node = next((node for node in model.graph.nodes if any(out and out.name == value for out in node.outputs)), None)
     if node is None or node.domain or node.op_type not in ("If", "Loop"):

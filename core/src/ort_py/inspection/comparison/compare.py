@@ -46,18 +46,18 @@ def compare(
 
     Args:
         model: Path of a model, its bytes, or an ``onnx.ModelProto``.
-        a: What is expected: an optimisation level (``"disable"``, ``"basic"``, ``"extended"``, ``"layout"``,
+        a: The expected side: an optimisation level (``"disable"``, ``"basic"``, ``"extended"``, ``"layout"``,
             ``"all"``, or a `GraphOptimizationLevel`), the name of a provider, a list of providers, `SessionOptions`, or
             a `SessionConfiguration` with both.
-        b: What is judged, given in the same way.
+        b: The judged side, given in the same way.
         inputs: A feed, a list of feeds, or None for made-up inputs as ``ort-py run`` makes them.
         tolerances: (relative, absolute) by element type, e.g. ``{"float": (1e-3, 1e-4), "uint8": (0, 1)}``, in place of
             those of `ort_py.tolerances`. The absolute one is a part of the largest number of the value in question.
-        seed: Of made-up inputs.
+        seed: Seed of made-up inputs.
         progress: Called with the steps done and the steps there are.
 
     Raises:
-        ArgumentTypeError, InvalidArgument: An argument is nothing of what it may be.
+        ArgumentTypeError, InvalidArgument: An argument has no permitted form.
         OrtPyError: A session could not be made, or a step of one of them failed.
     """
     first, second = configuration_of(a, "a"), configuration_of(b, "b")
@@ -79,7 +79,7 @@ def _look_inside(
     b: SessionConfiguration,
     tolerances: Mapping[str, tuple[float, float]] | None,
 ) -> None:
-    """Say of the first difference what it comes from, where its node holds graphs."""
+    """Add the cause of the first difference, where its node holds graphs."""
     first = report.first
     if first is None:
         return

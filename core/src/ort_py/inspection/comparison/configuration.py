@@ -79,14 +79,14 @@ class SessionConfiguration:
 ConfigurationLike: TypeAlias = (
     SessionConfiguration | SessionOptions | GraphOptimizationLevel | str | Sequence[str | tuple[str, Mapping[str, Any]]]
 )
-"""What a side may be given as: options, a level or the word for one (``"basic"``), one provider or several."""
+"""Forms that a side can be given in: options, a level or the word for one (``"basic"``), one provider or several."""
 
 
 def configuration_of(given: ConfigurationLike, side: str) -> SessionConfiguration:
     """The configuration that a caller means.
 
     Raises:
-        ArgumentTypeError: It is nothing of what it may be; a builtin TypeError too.
+        ArgumentTypeError: It has no permitted form; a builtin TypeError too.
         InvalidArgument: A word is neither a level nor a provider's name.
     """
     if isinstance(given, SessionConfiguration):

@@ -21,8 +21,8 @@ class Deviation:
         agrees: All is within the tolerance, non-finite numbers are at the same places, types and shapes are the same.
         reason: Kind of the difference: ``values``, ``nan``, ``infinity``, ``shape``, ``type`` or ``kind``; ``""`` where
             it agrees.
-        element_type, shape: Of `a`; None if it is not an array.
-        other_type, other_shape: Of `b`.
+        element_type, shape: Type and shape of `a`; None if it is not an array.
+        other_type, other_shape: Type and shape of `b`.
         elements: Number of elements.
         beyond: Elements beyond the tolerance.
         absolute, relative: Error of the worst element; of it alone, so that noise around zero does not count.
@@ -33,7 +33,7 @@ class Deviation:
         expected, found: The worst element of `a` and of `b`, as text.
         nan_only_a, nan_only_b: Elements that are NaN on one side only.
         infinite_only_a, infinite_only_b: The same for infinities, those of the other sign included.
-        part: Which element of a sequence, or key of a map, this is about; ``""`` for arrays.
+        part: The element of a sequence, or key of a map, that this is about; ``""`` for arrays.
     """
 
     agrees: bool = True
@@ -91,8 +91,8 @@ class ValueSummary:
 
     Attributes:
         name: Its name in the model.
-        element_type, shape: Of an array; else ``""`` and None.
-        minimum, maximum: Of its finite numbers; None where it has none.
+        element_type, shape: Type and shape of an array; else ``""`` and None.
+        minimum, maximum: Extremes of its finite numbers; None where it has none.
         nan, infinite: Elements that are not finite numbers.
     """
 

@@ -27,7 +27,7 @@ class ComparedSide:
     Attributes:
         configuration: Providers and level, in words.
         nodes: Nodes by provider.
-        fallbacks: What did not run where it was asked to.
+        fallbacks: Failures of providers, as a session reports them.
     """
 
     configuration: str
@@ -45,7 +45,7 @@ class ComparedNode:
 
     Attributes:
         name, op_type, domain: As in the graph that ran.
-        provider: Who ran it.
+        provider: The provider that ran it.
         region: The compiled region it is in, ``""`` where a kernel ran it.
         made_by: The transform or function that made it, ``""`` for a node of the model.
         sources: Names of the model's nodes that it stands for, where a transform made it.
@@ -77,8 +77,8 @@ class Difference:
         value: Its name.
         nodes: Nodes of `b` that computed it, from values that both have; the last one wrote it.
         reference_nodes: The same of `a`.
-        deviation: How far the two are apart.
-        inputs: What the step that wrote it read in `b`.
+        deviation: Measure of the difference.
+        inputs: Values that the step that wrote it read in `b`.
         inside: For nodes that hold graphs, what was found in their bodies.
     """
 
@@ -121,7 +121,7 @@ class ComparedOutput:
     Attributes:
         run: Number of the feed.
         name: Its name.
-        deviation: How far the two are apart.
+        deviation: Measure of the difference.
     """
 
     run: int
@@ -142,7 +142,7 @@ class ComparisonReport:
         unmatched: Steps of `b` that computed values which `a` does not have; what reads those was compared.
         random: Values that operators draw at random, which were not compared.
         differences: Values beyond the tolerance, in the order in which `b` computes them; the first 1,000.
-        differing: How many there are.
+        differing: Number of values beyond the tolerance.
         nan_origin: The first value that has NaN on one side only.
         nearest: Values within the tolerance that come nearest to it, the nearest first.
         outputs: The outputs of the model, each side having run by itself.

@@ -44,7 +44,7 @@ class Executed:
     """A step that has run.
 
     Attributes:
-        inputs: What it read, still on its device.
+        inputs: Its inputs, still on their device.
     """
 
     step: Step
@@ -112,7 +112,7 @@ class SteppedRun:
         return Executed(step, self.steps[number], inputs)
 
     def outputs(self, executed: Executed) -> Iterator[tuple[int, Value]]:
-        """(slot, value) of what a step wrote and somebody reads later."""
+        """(slot, value) of each output of a step that is read later."""
         step = executed.step
         for slot, value in zip(step.outputs, executed.planned.outputs, strict=False):
             if value is not None:

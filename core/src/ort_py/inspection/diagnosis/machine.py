@@ -29,7 +29,7 @@ def machine_facts(environment: Mapping[str, str] = os.environ, root: Path = Path
     """Facts in the types that JSON has.
 
     Args:
-        root: Where the file system begins that tells of processors and control groups.
+        root: Root of the file system that describes processors and control groups.
     """
     model, features = _processor(root)
     threads = thread_count(0, environment, root)

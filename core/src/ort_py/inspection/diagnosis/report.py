@@ -16,7 +16,7 @@ class Verdict(StrEnum):
     """The verdict about a provider after its trial."""
 
     USABLE = "usable"
-    """It loaded, found what it needs, and computed what is right."""
+    """It loaded, found what it needs, and computed right results."""
 
     UNTRIED = "untried"
     """It loaded and found what it needs, and took no node of the trial models."""
@@ -76,7 +76,7 @@ class TrialRun:
     """A small model run on a provider.
 
     Attributes:
-        model: What it computes.
+        model: Description of its computation.
         nodes: Nodes by who ran them.
         max_error: Largest difference from the closed form.
         first_ms: Milliseconds of the first run.
@@ -102,14 +102,14 @@ class ProviderDiagnosis:
         location: Folder it is installed in.
         verdict: See `Verdict`.
         cause: Why it is not usable; may hold a remark where it is.
-        fix: What to do.
-        stage: What was under way where it failed: ``import``, ``probe``, ``session``, ``run``, ``exit``.
+        fix: Advice to the user.
+        stage: Stage in which it failed: ``import``, ``probe``, ``session``, ``run``, ``exit``.
         vendor: The maker of the device or library.
         devices: Devices its probe found.
         files: Its installed files.
         run: The trial run, where there was one.
         stages_ms: Milliseconds of each stage.
-        seconds: Of the whole process.
+        seconds: Duration of the whole process.
         output: The last lines it wrote to standard error, where it failed.
     """
 

@@ -1,4 +1,4 @@
-"""A small model with a known answer, run on one provider and whoever completes it.
+"""A small model with a known answer, run on one provider and those that complete it.
 
 Runs in the process that `child` is. The numbers are whole and small: the answer is exact in every floating type.
 """
@@ -43,8 +43,8 @@ def try_provider(name: str, completing: Sequence[str]) -> TrialRun:
         completing: Names of providers that may run the rest.
 
     Raises:
-        Refused: It takes nothing, with what it says.
-        Exception: Whatever loading, compiling or running raises.
+        Refused: It takes no node, with its reason.
+        Exception: Loading, compiling or running failed.
     """
     reasons: dict[str, None] = {}
     for operators in MODELS:

@@ -20,13 +20,13 @@ __all__ = ["NodePlacement", "PlacementFacts"]
 
 @dataclass(frozen=True, slots=True)
 class NodePlacement:
-    """Where one node runs.
+    """Place of one node.
 
     Attributes:
         node: Name of the node.
         op_type: Operator.
         domain: Operator domain.
-        provider: Who runs it; ``core`` for control flow.
+        provider: The provider that runs it; ``core`` for control flow.
         runner: ``kernel``, ``region`` or ``control flow``.
         region: Name of the compiled region it is part of, else ``""``.
         reason: Why this provider took it.

@@ -99,7 +99,7 @@ def turns(
     """Units taken in turns, each turn cut into what hangs together.
 
     Args:
-        units: What is to be run, of one graph; those on a cycle are left out.
+        units: Nodes and regions of one graph; those on a cycle are left out.
         order: Everybody, in the order of their turns.
         single: Units that stay groups of their own.
     """

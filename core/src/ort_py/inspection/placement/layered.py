@@ -26,7 +26,7 @@ _POINTS_PER_BOX = 8
 
 @dataclass(frozen=True, slots=True)
 class Drawing:
-    """Where things are; the y axis points down.
+    """Positions of boxes and lines; the y axis points down.
 
     Attributes:
         positions: Left and upper border of each box.

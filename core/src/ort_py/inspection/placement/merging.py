@@ -26,7 +26,7 @@ class RefusedNode:
     """A node as the question sees it.
 
     Attributes:
-        runner: Who runs it; the first provider too where that could run it.
+        runner: The provider that runs it; the first one too where that could run it.
         refused: Whether the first provider has no support for it.
     """
 
@@ -41,7 +41,7 @@ class Suggestion:
     """An operator whose support would merge islands. Each counts with the support of all before it in the list.
 
     Attributes:
-        provider: Who refused it: the provider that is asked first.
+        provider: The provider that refused it: the one that is asked first.
         islands_before: Islands of the model without its support, were all nodes that it can run given to the provider.
     """
 

@@ -47,7 +47,7 @@ class Edge:
 
 @dataclass(slots=True)
 class Picture:
-    """Where everything is.
+    """Positions of everything in the picture.
 
     Attributes:
         edges: Lines between nodes of one graph.

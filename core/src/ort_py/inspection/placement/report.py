@@ -28,7 +28,7 @@ __all__ = ["NodePlacement", "Placement", "placement_of"]
 
 _HOST = "cpu:0"
 _NOT_WORTH = ("does not pay", "too little work")
-"""How refusals begin of a node that its provider could run: the cost model's, and those of providers that say so
+"""Beginnings of refusals of a node that its provider could run: the cost model's, and those of providers that say so
 themselves."""
 
 
@@ -156,7 +156,7 @@ class Placement:
 
         Args:
             path: The file to write.
-            title: What the page is about; the model's name, say.
+            title: Title of the page, for instance the model's name.
 
         Raises:
             OSError: It cannot be written.

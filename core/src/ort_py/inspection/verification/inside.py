@@ -41,7 +41,7 @@ def first_inside(
     """The first node that computes something wrong, among those that computed a value together; None if none does.
 
     Args:
-        look: Called between steps; what it raises ends the search.
+        look: Called between steps; an error that it raises ends the search.
     """
     model = reference.model
     names = {node.name for node in difference.reference_nodes}

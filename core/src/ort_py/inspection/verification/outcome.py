@@ -32,7 +32,7 @@ class DifferingOutput:
     """An output beyond the tolerance.
 
     Attributes:
-        deviation: How far it is from what the NumPy provider computed.
+        deviation: Difference from the NumPy provider's result.
     """
 
     name: str
@@ -48,7 +48,7 @@ class Finding:
 
     Attributes:
         outcome: Tie, drift or mismatch.
-        reason: What was found, in words.
+        reason: The finding, in words.
         node, value, provider: The first node whose result differs, that result, and who ran the node; ``""`` where
             there is none.
         region: Names of all nodes that it was computed together with, where that was a compiled region.

@@ -22,7 +22,7 @@ from ort_py.tolerances import TOLERANCES
 __all__ = ["drawn_outputs", "open_reference", "reference_options", "tolerances_for"]
 
 SLOWER = 10.0
-"""How much longer than a run of the session its repetition may take, where `Limits.run_seconds` says something."""
+"""Times as long as a run of the session that its repetition may take, where `Limits.run_seconds` is set."""
 
 _OFF = (NO_CPU, "ep.context_enable", "session.fast_math")
 """Config entries that would forbid the NumPy provider, write files, or change results."""

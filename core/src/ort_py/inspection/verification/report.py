@@ -19,9 +19,9 @@ class Mismatch:
         outputs: Names of the outputs that differ beyond the tolerance.
         node: Name of the first node whose result differs; ``""`` where none was found.
         value: Name of that result.
-        provider: Who ran the node.
+        provider: The provider that ran the node.
         region: Names of all nodes that it was computed together with, where that was a compiled region.
-        reason: What was found, in words.
+        reason: The finding, in words.
     """
 
     run: int

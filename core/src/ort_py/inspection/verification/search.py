@@ -26,7 +26,7 @@ from ort_py.inspection.verification.ties import decides, excuse
 __all__ = ["differing_outputs", "search"]
 
 SEARCH_SECONDS = 300.0
-"""How long the wrong node is looked for."""
+"""Seconds for which the wrong node is looked for."""
 
 _LOOKED_AT = 16
 """Differences that are looked at, until one is found that is not a tie."""

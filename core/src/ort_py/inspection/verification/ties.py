@@ -32,7 +32,7 @@ TRIALS = 16
 """A tie of two is missed by one in 2^16: each trial decides it either way."""
 
 _SPREAD = 4.0
-"""How much larger than in the trials a difference may be: they do not find the largest there is."""
+"""Times as large as in the trials that a difference may be: they do not find the largest one."""
 
 _JUMPS = frozenset(
     {
@@ -58,7 +58,7 @@ def excuse(
     Args:
         difference: A value, and the nodes that compute it from values that were the same on both sides.
         tolerances: (relative, absolute) by element type.
-        look: Called between steps; what it raises ends the search.
+        look: Called between steps; an error that it raises ends the search.
 
     Returns:
         None where a result is wrong.

@@ -45,7 +45,7 @@ class PickedRun:
     """A run to verify.
 
     Attributes:
-        number: Of the run in its session, from 1.
+        number: Number of the run in its session, from 1.
     """
 
     number: int

@@ -97,9 +97,9 @@ class Keys:
     """Keys behind a transposed matrix.
 
     Attributes:
-        heads: As ``(batch, heads, length, size)``; None where no value holds that.
-        rows: As ``(batch, length, heads, size)``; None likewise.
-        joined: As ``(batch, length, heads · size)``; None likewise.
+        heads: The value as ``(batch, heads, length, size)``; None where no value holds that.
+        rows: The value as ``(batch, length, heads, size)``; None where no value holds that.
+        joined: The value as ``(batch, length, heads · size)``; None where no value holds that.
     """
 
     heads: ValueSpec | None

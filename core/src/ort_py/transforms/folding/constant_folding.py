@@ -26,10 +26,10 @@ _FREE = 1 << 20
 """Bytes a result may have in any case."""
 
 _NAMED = 256 << 10
-"""Bytes from which a result is known by what it was computed of: to hash it costs more than to compute it."""
+"""Size from which a result is identified by its node and inputs: hashing it costs more than computing it."""
 
 _GROWTH = 4
-"""How many times the room of its inputs a larger result may take: int8 weights widened to float32 take four times."""
+"""Multiple of the size of its inputs that a larger result may take: int8 weights widened to float32 take four times."""
 
 _KEPT = frozenset({"DequantizeLinear", "QuantizeLinear"})
 """Providers look for these around other operators to compute in integers; folded, the pattern is gone."""

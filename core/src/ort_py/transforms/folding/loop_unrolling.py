@@ -111,7 +111,7 @@ class _Unrolled:
         return self._made
 
     def _iteration(self, iteration: int, carried: list[str]) -> list[str]:
-        """Write the body's nodes once; returns names of what it returns, the condition left out."""
+        """Write the body's nodes once. Returns the names of its outputs without the condition."""
         counter, condition = self._body.inputs[:2]
         number = np.array(iteration, np.int64).reshape((1,) * len(counter.shape or ()))
         names = {

@@ -28,7 +28,7 @@ from ort_py.graph.typing.shape_data import ShapeData, followed, target_shape
 __all__ = ["ShapeComputationFolding"]
 
 _END = np.iinfo(np.int64).max
-"""How a Slice says "to the end"."""
+"""End of a Slice that reaches to the end of the axis."""
 
 _SOURCES = frozenset({"Shape", "Size"})
 
@@ -101,7 +101,7 @@ class _Walk:
         return changes
 
     def _typed(self, node: NodeSpec) -> NodeSpec:
-        """The node, typed again where what it reads is known better than when it was typed."""
+        """The node, typed again where its inputs are known better than when it was typed."""
         if not self._better or not any(value is not None and value.name in self._better for value in node.inputs):
             return node
         before = node.outputs

@@ -29,13 +29,13 @@ class GradientBuilder:
     """Collects the nodes that replace one Gradient node.
 
     Args:
-        editor: Of the graph the nodes will be in; asked which names are taken.
+        editor: Editor of the graph that the nodes will be in; asked which names are taken.
         prefix: Put before the names of new values.
         opset: The model's opset of ``ai.onnx``.
 
     Attributes:
         templates: The nodes so far, in order.
-        types: What is known of new values beside what type inference finds: a gradient has its value's type.
+        types: Types of new values that type inference does not find: a gradient has its value's type.
         data_type: Element type that numbers among the inputs of new nodes get.
     """
 

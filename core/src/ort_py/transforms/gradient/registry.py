@@ -146,7 +146,7 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A rule and what it is for.
+    """A rule and the operator versions that it is for.
 
     Attributes:
         since, until: Schema versions it is right for; until None: all later ones.

@@ -48,7 +48,7 @@ class GradientRequest:
 
     @property
     def asked(self) -> list[Value]:
-        """The tensors of `xs` whose gradient somebody wants."""
+        """The tensors of `xs` whose gradient is wanted."""
         return [value for value, output in zip(self.xs, self.outputs, strict=True) if output is not None]
 
 

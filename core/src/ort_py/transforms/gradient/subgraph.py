@@ -46,7 +46,7 @@ def dependent(nodes: Iterable[Node], values: Iterable[Value], *, floats: bool) -
     """The nodes that read what follows from `values`, and all that follows.
 
     Args:
-        values: Where to start; they are part of what follows.
+        values: Values to start from; they are part of what follows.
         floats: Whether only float tensors carry the dependence on.
     """
     reached = set(values)

@@ -22,7 +22,7 @@ _SMALL = 16.0
 changes the result by less than 2⁻¹⁹."""
 
 _CANCELLED = 2.0**-16
-"""What is left of two summands that cancel each other, as a share of the larger."""
+"""Least sum of two numbers, as a share of the larger: what is less has cancelled out."""
 
 
 class FoldChannelArithmetic(RewriteRule):

@@ -32,7 +32,7 @@ class Linear:
 
     Attributes:
         weight: Its weights; the scale of a BatchNormalization.
-        bias: What it adds; None where it adds nothing.
+        bias: The addend; None where it adds nothing.
     """
 
     node: NodeSpec

@@ -59,7 +59,7 @@ class _Region:
     Attributes:
         nodes: The nodes, each after those of them that it reads.
         known: Values in the region, and how they are transposed; those that other Transposes bring included.
-        sources: What is read instead of values that a Transpose writes.
+        sources: Name of the value that is read instead of each value that a Transpose writes.
     """
 
     start: NodeSpec
@@ -261,7 +261,7 @@ _Read = TypeVar("_Read", NodeSpec, NodeTemplate)
 
 
 def _sorted(nodes: list[_Read]) -> list[_Read]:
-    """Nodes or templates, each after those that write what it reads."""
+    """Nodes or templates, each after those that write its inputs."""
     writers = {name: index for index, node in enumerate(nodes) for name in _names(node.outputs)}
     done: dict[int, None] = {}
     pending = list(reversed(range(len(nodes))))

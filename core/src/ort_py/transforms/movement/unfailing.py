@@ -31,7 +31,7 @@ _ELEMENTWISE = """
 """Each element for itself: integers wrap around, floats become infinite or NaN. Shapes must broadcast."""
 
 _OF_FLOATS = frozenset({"Div", "Pow", "Reciprocal"})
-"""Of these, those that fail for some integers, or are not defined for them."""
+"""The operators of these that fail for some integers, or are not defined for them."""
 
 _ALONG_AXES = """
     BatchNormalization Conv GroupNormalization InstanceNormalization LayerNormalization LogSoftmax RMSNormalization
@@ -211,4 +211,4 @@ _LISTED: Mapping[str, Callable[[NodeSpec, GraphEditor], bool]] = {
 _POSITIONED = frozenset({"Gather", "Reshape", "Slice", "Split", "Squeeze", "Unsqueeze"}).union(
     [name for name in _LISTED if name.startswith("Reduce")]
 )
-"""Of these, those whose further inputs are axes, sizes or positions."""
+"""The operators of these whose further inputs are axes, sizes or positions."""

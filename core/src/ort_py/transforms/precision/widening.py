@@ -154,7 +154,7 @@ class _Region:
         return result is not None and not self._graph.uses(result) and not self._graph.is_output(result)
 
     def _widened(self, node: NodeSpec) -> list[NodeTemplate]:
-        """The node on float32, with Casts of what enters, and of what it writes: some of its readers may be narrow."""
+        """The node on float32, with Casts of its inputs and outputs: some of its readers may be narrow."""
         attributes = dict(node.attributes)
         before: list[NodeTemplate] = []
         if node.op_type == "Cast":

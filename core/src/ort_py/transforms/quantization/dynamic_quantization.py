@@ -102,7 +102,7 @@ class _FuseMatMulIntegerToFloat(Fusion):
 
 
 _BIAS = {"DynamicQuantizeMatMul": 4, "MatMulIntegerToFloat": 6}
-"""Where the operators have their bias."""
+"""Position of the bias among the operators' inputs."""
 
 
 class _FuseBias(Fusion):

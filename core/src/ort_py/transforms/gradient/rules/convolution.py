@@ -25,7 +25,7 @@ class Window:
 
     Attributes:
         rank: Number of spatial axes.
-        strides, dilations: Of the windows.
+        strides, dilations: Strides and dilations of the windows.
         begin: Vector of pads at the front.
         full: Vector of the sizes that all windows together cover.
         size: Vector of the sizes of the tensor itself.
@@ -61,8 +61,8 @@ def window_of(b: GradientBuilder, call: Call, kernel: str, data: ValueSpec, resu
         b: The builder.
         call: The call, for its attributes.
         kernel: Vector of the sizes of the kernel.
-        data: What the windows lie over.
-        result: What has one element for each window.
+        data: The tensor that the windows lie over.
+        result: The value with one element for each window.
     """
     rank = call.rank(0) - 2
     strides = _each(call, "strides", rank)
@@ -101,7 +101,7 @@ def filter_gradient(b: GradientBuilder, data: str, grad: str, window: Window, gr
         b: The builder.
         data: (batch, in, ...), all that the windows cover.
         grad: (batch, out, ...).
-        window: How the windows lie.
+        window: Position of the windows.
         groups: Groups of channels.
         kernel: The filters, for their shape.
     """

@@ -32,7 +32,7 @@ _TIMES: dict[str, Callable[[GradientBuilder, str, str], str]] = {
     "Tan": lambda b, x, y: _one_plus_square(b, y),
     "Tanh": lambda b, x, y: _one_minus_square(b, y),
 }
-"""What the gradient is multiplied with, from input and output."""
+"""For each operator a function that computes the factor of the gradient from input and output."""
 
 _DIVIDED_BY: dict[str, Callable[[GradientBuilder, str, str], str]] = {
     "Acos": lambda b, x, y: b("Neg", b("Sqrt", _one_minus_square(b, x))),
@@ -44,7 +44,7 @@ _DIVIDED_BY: dict[str, Callable[[GradientBuilder, str, str], str]] = {
     "Log": lambda b, x, y: x,
     "Sqrt": lambda b, x, y: b("Mul", 2.0, y),
 }
-"""What the gradient is divided by."""
+"""For each operator a function that computes the divisor of the gradient."""
 
 
 @rule(*_TIMES)
