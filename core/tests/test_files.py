@@ -112,11 +112,11 @@ def test_what_is_gone_does_not_hold(path: Path) -> None:
     assert not FileSnapshot(str(path), former).holds()
 
 
-def test_a_hash_stands_for_the_times(path: Path) -> None:
-    """Where all content is checked, touching changes nothing, and another content does."""
-    one, two = (identity(path).of_content(bytes([number]) * 24) for number in (1, 2))
-    os.utime(path, (1, 1))
-    assert identity(path).of_content(bytes([1]) * 24) == one != two
+def test_a_hash_stands_for_place_and_times() -> None:
+    """Where all content is checked, only the content counts: its hash and its size."""
+    one, two = (FileIdentity.of_content(9, bytes([number]) * 24) for number in (1, 2))
+    assert FileIdentity.of_content(9, bytes([1]) * 24) == one != two
+    assert FileIdentity.of_content(8, bytes([1]) * 24) != one
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no named pipes")

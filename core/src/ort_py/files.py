@@ -53,14 +53,16 @@ class FileIdentity(NamedTuple):
         """Identity of an open file, whatever its path names meanwhile."""
         return FileIdentity.of(os.fstat(file.fileno()))
 
-    def of_content(self, digest: bytes) -> FileIdentity:
-        """The identity of a file all of whose content is checked each time: by a hash of it, and not by any time.
+    @staticmethod
+    def of_content(size: int, digest: bytes) -> FileIdentity:
+        """The identity of a file all of whose content is checked each time: by a hash of it, wherever the file lies.
 
         Args:
+            size: Its bytes.
             digest: The hash; at least 16 bytes.
         """
         first, second = (int.from_bytes(digest[at : at + 8], "little") for at in (0, 8))
-        return self._replace(mtime_ns=first, ctime_ns=second)
+        return FileIdentity(0, 0, size, first, second)
 
     def is_racy(self, looked_ns: int) -> bool:
         """Return whether the file could be rewritten without a change of its modification time.

@@ -9,7 +9,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ort_py.cache import kept_forms
 from ort_py.cache.format import HEAD_BYTES
 from ort_py.cache.kept_forms import KeptForms
 from ort_py.cache.store import CacheStore
@@ -176,13 +175,28 @@ def test_small_and_foreign_forms_are_not_written(store: CacheStore) -> None:
     assert one.writer() is None
 
 
-def test_too_many_bytes_are_not_written(
-    store: CacheStore, forms: list[PackedForm], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_too_many_bytes_are_not_written(store: CacheStore, forms: list[PackedForm]) -> None:
     """A process must not end noticeably later."""
-    monkeypatch.setattr(kept_forms, "_MOST_BYTES", 1000)
-    write(store, forms)
+    one = KeptForms(store, KEY, "model.onnx", "first", most_bytes=1000)
+    for form in forms:
+        one.note(form)
+    written = one.writer()
+    assert written is not None
+    written()
     assert not packed_file(store).exists()
+
+
+def test_forms_of_a_copied_file_are_found(store: CacheStore, forms: list[PackedForm]) -> None:
+    """The keys of constants in a file begin with its identity, and forms are of its content."""
+    first = KeptForms(store, KEY, "model.onnx", "first", {"file:1:": "data "})
+    form = PackedForm(PackedKey("shifted", ("file:1:64", "w")), forms[0].value, ())
+    first.note(form)
+    written = first.writer()
+    assert written is not None
+    written()
+    for prefix, name, found in (("file:2:", "data ", True), ("file:2:", "other ", False), ("file:1:", "data ", True)):
+        later = KeptForms(store, KEY, "model.onnx", "first", {prefix: name})
+        assert (later.find(PackedKey("shifted", (f"{prefix}64", "w"))) is not None) is found
 
 
 def test_a_session_asks_for_kept_forms_before_it_makes_them(store: CacheStore, forms: list[PackedForm]) -> None:

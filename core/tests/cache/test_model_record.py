@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import io
 import json
-import os
+import mmap
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -40,7 +39,8 @@ def through(model: Model, path: Path, store: WeightStore | None = None) -> Model
     with path.open("wb") as file:
         write_file(file, json.dumps([record, rows]).encode(), (block() for block in blocks))
     with path.open("rb") as file:
-        mapped = MappedFile(file, "", FileIdentity.of(os.fstat(file.fileno())))
+        content = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+        mapped = MappedFile(content, "", FileIdentity.of_open(file))
     description, start = description_of(mapped.buffer)
     record, rows = json.loads(description)
     return ModelReader(record, ConstantReader(rows, mapped, start, refuse, store or WeightStore())).model
@@ -311,7 +311,7 @@ def test_a_record_that_does_not_fit_raises_what_counts_as_broken(tmp_path: Path)
     constants = ConstantWriter(refuse)
     record = ModelWriter(typed_model(TEXTS["nested"]), constants).record()
     rows, _ = constants.finish()
-    file = MappedFile(io.BytesIO(), "", FileIdentity(0, 0, 0, 0, 0))
+    file = MappedFile(b"", "", FileIdentity(0, 0, 0, 0, 0))
     wrongs: list[Any] = [None, 5, [], [[]], {}, "x"]
     for name in sorted(set(record) - {"declared", "bodies"}):  # which are empty here
         for wrong in wrongs:

@@ -21,8 +21,10 @@ from onnx import TensorProto, helper, numpy_helper
 
 import ort_py
 from core.tests.small_models import CPU, HEADER, model_bytes
+from ort_py.cache import file_contents, model_source
 from ort_py.cache.writing import process_queue
-from ort_py.engine import cache_use, session_cache
+from ort_py.engine import cache_use, prepared_model, session_cache
+from ort_py.graph.reading.fingerprint import hash_of_file
 from ort_py.graph.weights.accounting import named_weights
 
 X = np.array([[1, -2, 3]], np.float32)
@@ -199,6 +201,115 @@ def test_replaced_initializers_are_a_miss(path: Path, options: ort_py.SessionOpt
         assert session.run(None, FEED)[0].tolist() == [[1, 0, 3]]
 
 
+# -- the content counts --------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def large(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A model whose file is not read as a whole for its sketch, taken for written long ago."""
+    monkeypatch.setattr(ort_py.files, "_RACY_NS", 0)
+    return written_large(tmp_path / "large", np.arange(100_000, dtype=np.float32))
+
+
+def written_large(folder: Path, array: np.ndarray[Any, Any]) -> Path:
+    """A model that adds a constant."""
+    x, y = (helper.make_tensor_value_info(name, TensorProto.FLOAT, array.shape) for name in ("x", "y"))
+    node = helper.make_node("Add", ["x", "c"], ["y"])
+    graph = helper.make_graph([node], "g", [x], [y], [numpy_helper.from_array(array, "c")])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
+    folder.mkdir()
+    path = folder / "model.onnx"
+    write(path, model.SerializeToString())
+    return path
+
+
+def hashed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The files all of which are read to find out what they contain, from now on; nothing is remembered in memory."""
+    monkeypatch.setattr(file_contents, "_known", {})
+    found: list[str] = []
+
+    def noted(path: str, identity: ort_py.files.FileIdentity) -> str:
+        found.append(path)
+        return hash_of_file(path, identity)
+
+    monkeypatch.setattr(file_contents, "hash_of_file", noted)
+    return found
+
+
+def sketch(path: Path) -> str:
+    """The sketch of a file."""
+    content = path.read_bytes()
+    return file_contents.sketch_of(len(content), lambda start, stop: content[start:stop])
+
+
+def test_a_copy_of_a_model_is_a_hit(
+    large: Path, options: ort_py.SessionOptions, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At another path, with other times; it is read once, and then known by its identity, also to other processes."""
+    opened(large, options)
+    copied = tmp_path / "copy" / "another name.onnx"
+    copied.parent.mkdir()
+    shutil.copyfile(large, copied)
+    read = hashed(monkeypatch)
+    session = opened(copied, options)
+    assert hit(session)
+    assert "another name.onnx" in repr(session)
+    assert read == [str(copied)]
+    read = hashed(monkeypatch)
+    assert hit(opened(copied, options))
+    assert hit(opened(large, options))
+    assert read == []
+
+
+def test_a_touched_model_is_a_hit(large: Path, options: ort_py.SessionOptions) -> None:
+    opened(large, options)
+    os.utime(large)
+    assert hit(opened(large, options))
+
+
+def test_a_file_and_its_bytes_have_one_entry(large: Path, options: ort_py.SessionOptions) -> None:
+    opened(large, options)
+    assert hit(opened(large.read_bytes(), options))
+
+
+def test_a_model_with_the_same_sketch_is_a_miss(large: Path, options: ort_py.SessionOptions, tmp_path: Path) -> None:
+    """It differs where no sample is taken: all of both is compared."""
+    opened(large, options)
+    array = np.arange(100_000, dtype=np.float32)
+    array[55_000] = -1
+    other = written_large(tmp_path / "other", array)
+    assert sketch(large) == sketch(other)
+    session = opened(other, options)
+    assert not hit(session)
+    assert session.run(None, {"x": np.zeros(100_000, np.float32)})[0][55_000] == -1
+
+
+def test_a_racy_file_is_read_each_time(
+    large: Path, options: ort_py.SessionOptions, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its identity does not tell whether it was written again."""
+    monkeypatch.setattr(ort_py.files, "_RACY_NS", 10**18)
+    opened(large, options)
+    read = hashed(monkeypatch)
+    assert hit(opened(large, options))
+    assert hit(opened(large, options))
+    assert read == [str(large)] * 2
+
+
+def test_a_damaged_digest_is_found_out_again(
+    large: Path, options: ort_py.SessionOptions, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is remembered is checked as everything in the folder is."""
+    opened(large, options)
+    (record,) = folder.glob("*.digest")
+    content = bytearray(record.read_bytes())
+    content[-2] ^= 1
+    record.write_bytes(content)
+    read = hashed(monkeypatch)
+    assert hit(opened(large, options))
+    assert read == [str(large)]
+
+
 # -- when an entry is stale ------------------------------------------------------------------------------------
 
 
@@ -359,7 +470,7 @@ def test_external_data_stays_where_it_is(external: Path, options: ort_py.Session
     session = opened(external, options)
     assert hit(session)
     assert session.run(None, ONES)[0][-1] == 4096
-    (entry,) = folder.iterdir()
+    (entry,) = folder.glob("*.model")
     assert entry.stat().st_size < 8192
 
 
@@ -370,6 +481,60 @@ def test_external_data_that_changed_is_a_miss(external: Path, options: ort_py.Se
     session = opened(external, options)
     assert not hit(session)
     assert session.run(None, ONES)[0][-1] == 1
+
+
+def copied(model: Path, folder: Path) -> Path:
+    """A model and its external data, somewhere else."""
+    shutil.copytree(model.parent, folder, copy_function=shutil.copyfile)
+    return folder / model.name
+
+
+def test_a_copy_of_a_model_with_external_data_is_a_hit(
+    external: Path, options: ort_py.SessionOptions, tmp_path: Path
+) -> None:
+    """Its constants are those of its own file."""
+    opened(external, options)
+    copy = copied(external, tmp_path / "copy")
+    session = opened(copy, options)
+    assert hit(session)
+    assert [path for path, _ in session.engine.external_files] == [str(copy.with_name("data.bin"))]
+    assert session.run(None, ONES)[0][-1] == 4096
+
+
+def test_models_that_differ_in_their_external_data_have_an_entry_each(
+    external: Path, options: ort_py.SessionOptions, tmp_path: Path
+) -> None:
+    """Variants of one model that was trained further."""
+    other = copied(external, tmp_path / "other")
+    write(other.with_name("data.bin"), np.zeros(4096, np.float32).tobytes())
+    for path in (external, other):
+        assert not hit(opened(path, options))
+    for path, last in ((external, 4096), (other, 1)):
+        session = opened(path, options)
+        assert hit(session)
+        assert session.run(None, ONES)[0][-1] == last
+
+
+def test_huge_external_data_is_known_by_its_identity(
+    external: Path, options: ort_py.SessionOptions, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """To read it would take longer than to prepare the model."""
+    monkeypatch.setattr(model_source, "_MOST_READ", 1000)
+    read = hashed(monkeypatch)
+    opened(external, options)
+    assert hit(opened(external, options))
+    assert not hit(opened(copied(external, tmp_path / "copy"), options))
+    assert read == []
+
+
+def test_a_damaged_list_of_external_files_is_a_miss(
+    external: Path, options: ort_py.SessionOptions, folder: Path
+) -> None:
+    opened(external, options)
+    (listed,) = folder.glob("*.files")
+    listed.write_bytes(listed.read_bytes()[:-1] + b"?")
+    assert not hit(opened(external, options))
+    assert hit(opened(external, options))
 
 
 @pytest.mark.skipif(os.name == "nt", reason="Windows has no time of the last status change")
@@ -473,7 +638,7 @@ def test_an_entry_of_another_form_is_a_miss(
         raise KeyError("columns")
 
     with monkeypatch.context() as patch:
-        patch.setattr(session_cache, "ModelReader", misread)
+        patch.setattr(prepared_model, "ModelReader", misread)
         assert not hit(opened(path, options))
     assert hit(opened(path, options))
 

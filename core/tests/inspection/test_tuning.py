@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
 
 import ort_py
@@ -77,11 +78,17 @@ def test_the_fastest_is_found_and_used_from_then_on(
 def test_the_answer_is_for_this_model_and_these_options(
     path: Path, options: ort_py.SessionOptions, register: Register
 ) -> None:
-    """Another file, other options and other providers were not measured."""
+    """Another model, other options and other providers were not measured; a copy of the model was."""
     register(slow_factory())
     ort_py.tune(path, options, seconds=QUICK)
     other = path.with_name("other.onnx")
-    other.write_bytes(path.read_bytes())
+    model = onnx.load(path)
+    model.doc_string = "another"
+    other.write_bytes(model.SerializeToString())
+    copied = path.with_name("copied.onnx")
+    copied.write_bytes(path.read_bytes())
+    with ort_py.InferenceSession(copied, options) as session:
+        assert "placement" in stages(session)
     threads = copy.copy(options)
     threads.intra_op_num_threads = 7
     for source, chosen in ((other, options), (path, threads)):

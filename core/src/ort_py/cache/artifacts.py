@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from ort_py.cache.format import description_of
-from ort_py.cache.store import CacheStore
+from ort_py.cache.store import FileStore
 from ort_py.hashing import blake2b
 
 __all__ = ["ArtifactCache", "artifact_key"]
@@ -33,7 +33,7 @@ class ArtifactCache:
         store: The folder that they are kept in, together with other things.
     """
 
-    def __init__(self, store: CacheStore) -> None:
+    def __init__(self, store: FileStore) -> None:
         self._store = store
 
     def get(self, key: str) -> bytes | None:

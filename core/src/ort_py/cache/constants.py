@@ -15,6 +15,7 @@ import numpy as np
 
 from ort_py.cache.format import ALIGNMENT
 from ort_py.dtypes import DataType, numpy_dtype
+from ort_py.files import FileIdentity
 from ort_py.graph.ir import Weight
 from ort_py.graph.weights.weight_store import WeightStore
 from ort_py.graph.weights.weights import ArrayWeight, MappedFile, MappedWeight
@@ -96,10 +97,10 @@ class ConstantWriter:
 
     Args:
         location_of: Says by which name the model calls a file of external data; raises NotStorableError for a file
-            it does not name.
+            it does not name. None where the entry has to hold what is in other files, too.
     """
 
-    def __init__(self, location_of: Callable[[MappedFile], str]) -> None:
+    def __init__(self, location_of: Callable[[MappedFile], str] | None) -> None:
         self._location_of = location_of
         self._numbers: dict[str, int] = {}
         self._rows: list[list[Any]] = []
@@ -114,7 +115,7 @@ class ConstantWriter:
         if found is not None:
             return found
         number = self._numbers[weight.key] = len(self._rows)
-        if isinstance(weight, MappedWeight):
+        if isinstance(weight, MappedWeight) and self._location_of is not None:
             where = [self._location_of(weight.file), weight.offset]
             self._rows.append([1, int(weight.data_type), list(weight.shape), *where])
         elif weight.data_type is DataType.STRING:
@@ -172,6 +173,7 @@ class ConstantReader:
         start: Position of the first block.
         external: Opens a file of external data by the model's name for it; raises what refuses it.
         store: Finds constants that are in memory already.
+        origin: Identity of the model's own file; None for a model that is not in a file.
     """
 
     def __init__(
@@ -181,9 +183,10 @@ class ConstantReader:
         start: int,
         external: Callable[[str], MappedFile],
         store: WeightStore,
+        origin: FileIdentity | None = None,
     ) -> None:
         self._file, self._start = file, start
-        self._external, self._store = external, store
+        self._external, self._store, self._origin = external, store, origin
         self.weights: list[Any] = [self._weight(row) for row in description["rows"]]
         for group in description["groups"]:
             numbers = group[3]
@@ -205,7 +208,10 @@ class ConstantReader:
             return self._store.mapped(self._external(location), offset, data_type, shape)
         offset, content = where
         known = self._store.find(content) if content else None
-        return known or CachedWeight(self._file, self._start + offset, data_type, shape)
+        # What another copy of the model's file holds goes with that file.
+        if known is not None and (known.source is None or known.source.identity == self._origin):
+            return known
+        return CachedWeight(self._file, self._start + offset, data_type, shape)
 
     def _group(self, number: int, dims: Sequence[int], offset: int, count: int) -> Iterator[Weight]:
         data_type, start = DataType(number), self._start + offset

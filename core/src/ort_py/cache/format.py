@@ -20,6 +20,7 @@ __all__ = [
     "ALIGNMENT",
     "HEAD_BYTES",
     "damage",
+    "damage_of_blocks",
     "damage_of_description",
     "description_of",
     "head_digest",
@@ -84,24 +85,28 @@ def read_checked(file: BinaryIO) -> tuple[bytes, str]:
     return content, damage(content)
 
 
-def head_digest(file: BinaryIO) -> bytes:
+def head_digest(content: Any) -> bytes:
     """The value that distinguishes the content of an undamaged file from any other: the checksum of all checksums in
     its head.
 
     Args:
-        file: At its start; it is left there.
+        content: The whole file, with the buffer protocol.
     """
-    digest = file.read(HEAD_BYTES)[-24:]
-    file.seek(0)
-    return digest
+    return bytes(memoryview(content)[HEAD_BYTES - 24 : HEAD_BYTES])
 
 
 def damage(content: Any) -> str:
     """Describe the damage of a cached file; ``""`` if there is none."""
+    return damage_of_description(content) or damage_of_blocks(content)
+
+
+def damage_of_blocks(content: Any) -> str:
+    """Describe the damage of the blocks of a file whose description is undamaged; ``""`` if there is none.
+
+    Args:
+        content: The whole file, with the buffer protocol.
+    """
     view = memoryview(content)
-    wrong = damage_of_description(content)
-    if wrong:
-        return wrong
     _, length, _, crc, _ = _HEAD.unpack(view[:HEAD_BYTES])
     start, actual = HEAD_BYTES + length, 0
     for at in range(start, len(view), _CHUNK):

@@ -11,7 +11,6 @@ from __future__ import annotations
 import atexit
 import json
 import math
-import mmap
 import weakref
 import zlib
 from collections.abc import Callable, Mapping, Sequence
@@ -19,21 +18,21 @@ from typing import Any
 
 import numpy as np
 
-from ort_py.cache.format import ALIGNMENT, damage_of_description, description_of
-from ort_py.cache.store import CacheStore
+from ort_py.cache.format import ALIGNMENT, description_of
+from ort_py.cache.store import FileStore
 from ort_py.graph.weights.packed_forms import PackedForm, PackedKey
 from ort_py.lazy_dataclass import dataclass
 from ort_py.logs import lazy_logger
 from ort_py.platform.forks import ProcessLock
 
-__all__ = ["KeptForms", "write_at_exit"]
+__all__ = ["MOST_BYTES", "KeptForms", "write_at_exit"]
 
 _logger = lazy_logger("ort_py.cache")
 
 _KIND = "packed"
 _LEAST_BYTES = 64 << 10
 """Fewer new bytes than this take less time to make than to write."""
-_MOST_BYTES = 256 << 20
+MOST_BYTES = 256 << 20
 """Larger files are not written: a process would end noticeably later."""
 _TYPES = frozenset("biuf")
 """Kinds of NumPy's types whose names NumPy itself understands."""
@@ -62,13 +61,26 @@ class KeptForms:
         title: Name of the model for messages.
         entry: Identity of the prepared model's file, which the keys of its constants contain. Forms that were made of
             another file under the same key are not used and not kept any longer.
+        names: What to write in place of how the keys of constants begin that are in other files: an identity is of one
+            copy of a file, and forms are of its content.
+        most_bytes: Larger files are not written.
     """
 
-    def __init__(self, store: CacheStore, key: str, title: str, entry: str) -> None:
+    def __init__(
+        self,
+        store: FileStore,
+        key: str,
+        title: str,
+        entry: str,
+        names: Mapping[str, str] | None = None,
+        most_bytes: int = MOST_BYTES,
+    ) -> None:
         self._store = store
         self._key = key
         self._title = title
         self._entry = entry
+        self._names = dict(names or {})
+        self._most_bytes = most_bytes
         self._rows: Mapping[PackedKey, _Row] | None = None
         self._content: Any = b""
         self._start = 0
@@ -80,7 +92,7 @@ class KeptForms:
         with self._lock.held():
             if self._rows is None:
                 self._rows = self._read()
-            row = self._rows.get(key)
+            row = self._rows.get(self._named(key))
         if row is None:
             return None
         array = self._array(row)
@@ -113,13 +125,13 @@ class KeptForms:
     def _write(self, fresh: Sequence[PackedForm]) -> None:
         # A form that was not used has not been compared: with its old checksum, damage stays visible.
         forms = {key: (self._array(row), row.checksum) for key, row in (self._rows or {}).items()}
-        forms |= {form.key: (form.value, _checksum(form.value)) for form in fresh}
+        forms |= {self._named(form.key): (form.value, _checksum(form.value)) for form in fresh}
         rows: list[list[Any]] = []
         position = 0
         for key, (array, checksum) in forms.items():
             rows.append([key.form, list(key.weights), position, array.dtype.str, list(array.shape), checksum])
             position += array.nbytes + -array.nbytes % ALIGNMENT
-        if position > _MOST_BYTES:
+        if position > self._most_bytes:
             _logger.info("the packed forms of %s are not cached: they take %d bytes", self._title, position)
             return
         head = {"title": f"weights of {self._title}", "nodes": None, "providers": None, "entry": self._entry}
@@ -128,15 +140,10 @@ class KeptForms:
         self._store.put(self._key, _KIND, b"\n".join(lines), blocks, position)
 
     def _read(self) -> Mapping[PackedKey, _Row]:
-        opened = self._store.open(self._key, _KIND)
-        if opened is None:
+        content = self._store.mapped(self._key, _KIND)
+        if content is None:
             return {}
         try:
-            with opened:
-                content = mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ)
-            wrong = damage_of_description(content)
-            if wrong:
-                raise ValueError(wrong)
             description, self._start = description_of(content)
             head, listed = (json.loads(line) for line in description.split(b"\n", 1))
             if head["entry"] != self._entry:
@@ -145,12 +152,21 @@ class KeptForms:
             size = len(content) - self._start
             if any(row.offset < 0 or row.offset + _nbytes(row) > size for row in rows.values()):
                 raise ValueError("a form lies outside of the file")
-        except (OSError, ValueError, TypeError, KeyError) as error:
+        except (ValueError, TypeError, KeyError) as error:
             self._store.report_damage(self._key, _KIND, str(error))
             self._store.discard(self._key, _KIND)
             return {}
         self._content = content
         return rows
+
+    def _named(self, key: PackedKey) -> PackedKey:
+        if not self._names:
+            return key
+        weights = []
+        for weight in key.weights:
+            prefix = next((prefix for prefix in self._names if weight.startswith(prefix)), "")
+            weights.append(self._names[prefix] + weight[len(prefix) :] if prefix else weight)
+        return PackedKey(key.form, tuple(weights))
 
     def _array(self, row: _Row) -> np.ndarray[Any, Any]:
         count, place = math.prod(row.shape), self._start + row.offset

@@ -1,9 +1,8 @@
-"""The files that a model was made from: checks that they are unchanged, and access to the files beside it.
+"""The files that a model was made from: what they contain, and access to the files beside it.
 
-A file is known by its identity (see `ort_py.files`), never by its path or its content. A file that
-was written moments before it was read could be written again without a new time; its entry says so, and its content is
-compared too. Files of external data are opened by the loader's own rules, below the folder of the model as it is given
-now: a cached model reads nothing that the model itself could not.
+A model is known by its content (see `file_contents`), wherever it lies. Files of external data are opened by the
+loader's own rules, below the folder of the model as it is given now: a cached model reads nothing that the model itself
+could not.
 """
 
 from __future__ import annotations
@@ -11,12 +10,14 @@ from __future__ import annotations
 import os
 import stat
 import time
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from ort_py.cache.constants import NotStorableError
+from ort_py.cache.file_contents import FileContents, sketch_of
 from ort_py.errors import Fail, Location
-from ort_py.files import FileIdentity, read_regular
+from ort_py.files import FileIdentity
 from ort_py.graph.reading.external_data import ExternalFiles
 from ort_py.graph.reading.fingerprint import content_hash
 from ort_py.graph.reading.given_model import GivenModel
@@ -24,7 +25,11 @@ from ort_py.graph.weights.weight_store import process_store
 from ort_py.graph.weights.weights import MappedFile
 from ort_py.limits import Budget, Limits
 
-__all__ = ["ExternalReader", "SourceFile", "external_name"]
+__all__ = ["ExternalReader", "SourceFile", "external_digest", "external_name"]
+
+_MOST_READ = 2 << 30
+"""Bytes up to which a file of external data is known by its content. Reading a larger one, which is mapped otherwise,
+takes longer than preparing the model, so that it is known by its identity."""
 
 
 class SourceFile:
@@ -32,24 +37,39 @@ class SourceFile:
 
     Attributes:
         path: The model's file, ``""`` for bytes.
+        identity: Identity of the file, None for bytes.
+        sketch: Sketch of the content, a part of the key.
         folder: Folder of external data, None where the model has no folder.
         real_folder: The folder that the file really lies in, if `path` is a link.
     """
 
-    def __init__(self, path: str, identity: tuple[Any, ...], folder: Path | None) -> None:
+    def __init__(
+        self,
+        path: str,
+        identity: FileIdentity | None,
+        sketch: str,
+        digest: str,
+        folder: Path | None,
+        contents: FileContents,
+    ) -> None:
         self.path = path
-        self.identity = identity
+        self.sketch = sketch
         self.folder = folder or (Path(path).parent if path else None)
         self.real_folder = Path(os.path.realpath(path)).parent if path and Path(path).is_symlink() else None
+        self.contents = contents
+        self.identity = identity
+        self._digest = digest
         self._looked_ns = time.time_ns()
 
     @classmethod
-    def of(cls, source: GivenModel, folder: str | None, *, content: bool) -> SourceFile | None:
+    def of(cls, source: GivenModel, folder: str | None, contents: FileContents, *, content: bool) -> SourceFile | None:
         """The source of a session, or None if the cache does not support it.
 
         Args:
+            source: Path, bytes or message.
             folder: Folder of external data; None: beside the file.
-            content: Also support a model that is not a file, by its content.
+            contents: What is known of files.
+            content: Also support a model that is not a file.
         """
         below = None if folder is None else Path(folder)
         if source.path:
@@ -60,38 +80,51 @@ class SourceFile:
                 return None  # loading it says what is wrong
             if not stat.S_ISREG(found.st_mode):
                 return None
-            return cls(path, FileIdentity.of(found), below)
+            identity = FileIdentity.of(found)
+            sketch = contents.sketch(path, identity)
+            return cls(path, identity, sketch, "", below, contents) if sketch else None
         if not content:
             return None
         message = source.content
-        found_bytes = message.SerializeToString(deterministic=True) if source.is_message else message
-        return cls("", ("content", content_hash(found_bytes)), below)
+        view = memoryview(message.SerializeToString(deterministic=True) if source.is_message else message).cast("B")
+        sketch = sketch_of(view.nbytes, _reader(view))
+        return cls("", None, sketch, content_hash(view), below, contents)
 
     @property
     def unchanged(self) -> bool:
         """True if the file is unchanged since this record was made."""
-        if not self.path:
+        if self.identity is None:
             return True
         try:
             return FileIdentity.of(os.stat(self.path)) == self.identity  # noqa: PTH116 - as above
         except OSError:
             return False
 
-    @property
-    def racy(self) -> bool:
-        """True if the file was written so shortly before it was read that its time may not reveal a later change."""
-        return isinstance(self.identity, FileIdentity) and self.identity.is_racy(self._looked_ns)
-
     def has_content(self, fingerprint: str) -> bool:
-        """Return whether the file has this content."""
-        try:
-            return content_hash(read_regular(self.path)) == fingerprint
-        except OSError:
-            return False
+        """Return whether the model has this content."""
+        if self.identity is None:
+            return self._digest == fingerprint
+        return self.contents.digest(self.path, self.identity) == fingerprint
+
+    def found(self, path: str) -> str:
+        """Where a file of external data really lies, if it is not beside a link to the model but beside the model."""
+        if self.real_folder is None or self.folder is None or Path(path).exists():
+            return path
+        return os.fspath(self.real_folder / Path(path).relative_to(self.folder))
+
+    def note(self, fingerprint: str) -> None:
+        """Remember what loading has found out about the content."""
+        if self.identity is not None:
+            self.contents.note(self.path, self.identity, fingerprint, self._looked_ns)
 
 
 def external_name(path: str, identity: FileIdentity, folder: Path | None) -> str:
     """The name by which a model refers to a file of external data.
+
+    Args:
+        path: The file.
+        identity: Which content it had.
+        folder: The model's.
 
     Raises:
         NotStorableError: The file was found by another path, or was only just written.
@@ -103,28 +136,81 @@ def external_name(path: str, identity: FileIdentity, folder: Path | None) -> str
     return Path(path).relative_to(folder).as_posix()
 
 
+def external_digest(path: str, identity: FileIdentity, contents: FileContents) -> str:
+    """The digest that a file of external data is compared by; ``""`` where its identity is compared instead.
+
+    Raises:
+        NotStorableError: It was written or removed since the model was loaded.
+    """
+    if identity.size > _MOST_READ:
+        return ""
+    found = contents.digest(path, identity)
+    if not found:
+        raise NotStorableError("its external data was written since then")
+    return found
+
+
+def _reader(view: memoryview) -> Callable[[int, int], bytes]:
+    return lambda start, stop: view[start:stop].tobytes()
+
+
 class ExternalReader:
     """Opens the external data of a cached model.
 
     Args:
-        identities: Identity that each file must have, by location.
+        locations: The model's names for the files.
+
+    Raises:
+        OrtPyError: As the loader does for a file that is not there, or is outside the model's folder.
     """
 
-    def __init__(self, source: SourceFile, limits: Limits, identities: dict[str, list[int]]) -> None:
+    def __init__(self, source: SourceFile, limits: Limits, locations: Sequence[str]) -> None:
         self._files = ExternalFiles(source.folder, process_store(), Budget(limits), source.real_folder)
-        self._identities = {location: FileIdentity(*numbers) for location, numbers in identities.items()}
-        for location, identity in self._identities.items():
-            if self.open(location).identity != identity:
-                raise Fail(
-                    f"The external file '{location}' has changed.",
-                    where=Location(file=location),
-                    fix="No action is needed: the model is prepared again.",
-                )
+        self._source = source
+        self._opened = {location: self.open(location) for location in locations}
+
+    @property
+    def sketches(self) -> list[str]:
+        """Names and sketches of the files, as parts of a key."""
+        found = []
+        for location, file in self._opened.items():
+            view = memoryview(file.buffer)
+            found.append(f"{location} {sketch_of(view.nbytes, _reader(view))}")
+        return found
 
     @property
     def opened(self) -> list[tuple[str, FileIdentity]]:
         """Path and content of each file."""
         return self._files.opened
+
+    def expect(self, files: Mapping[str, Sequence[Any]]) -> dict[FileIdentity, str]:
+        """Check that the files are those that the model was prepared with.
+
+        Args:
+            files: Digest and identity of each, by location.
+
+        Returns:
+            The digest of each file that is known by it.
+
+        Raises:
+            Fail: One of them has another content.
+        """
+        digests: dict[FileIdentity, str] = {}
+        for location, (digest, identity) in files.items():
+            file = self.open(location)
+            found = file.identity
+            if digest and found.size == identity[2]:
+                digests[found] = digest
+                same = self._source.contents.digest(self._source.found(file.path), found) == digest
+            else:
+                same = found == FileIdentity(*identity)
+            if not same:
+                raise Fail(
+                    f"The external file '{location}' has changed.",
+                    where=Location(file=location),
+                    fix="No action is needed: the model is prepared again.",
+                )
+        return digests
 
     def open(self, location: str) -> MappedFile:
         """A file by the model's name for it.

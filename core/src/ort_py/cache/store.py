@@ -10,23 +10,24 @@ What a cache gives back is run, so a folder that others could write to is not us
 from __future__ import annotations
 
 import contextlib
+import mmap
 import os
 import stat
 import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, Protocol
 
-from ort_py.cache.format import HEAD_BYTES, read_checked, write_file
+from ort_py.cache.format import HEAD_BYTES, damage_of_description, read_checked, write_file
 from ort_py.files import open_regular
 from ort_py.lazy_dataclass import dataclass
 from ort_py.logs import lazy_logger
 
-__all__ = ["CacheStore", "StoredFile"]
+__all__ = ["CacheStore", "FileStore", "StoredFile"]
 
 _logger = lazy_logger("ort_py.cache")
 
-SUFFIXES = (".model", ".packed", ".artifact", ".placement", ".rates")
+SUFFIXES = (".model", ".packed", ".artifact", ".placement", ".rates", ".digest", ".files")
 _TEMPORARY = ".part"
 _ABANDONED_SECONDS = 3600.0
 """After this a file that is still being written is taken for one whose writer died."""
@@ -39,7 +40,8 @@ class StoredFile:
     Attributes:
         path: Path of the file; its name is the key.
         kind: ``model``, ``packed`` (weights of a model as its regions read them), ``artifact``, ``placement`` (measured
-            for a model) or ``rates`` (measured of a provider).
+            for a model), ``rates`` (measured of a provider), ``digest`` (of a file's content) or ``files`` (names of a
+            model's files of external data).
         written: Seconds since 1970.
         used: Seconds since 1970 when it was last read, or written.
     """
@@ -51,16 +53,42 @@ class StoredFile:
     used: float
 
 
+class FileStore(Protocol):
+    """Where files of the cache are: a folder, or one file that contains them all."""
+
+    def mapped(self, key: str, kind: str) -> Any | None:
+        """The content of a file, read-only, with the buffer protocol; its blocks are not checked. None if there is no
+        such file, or its head or description is damaged."""
+
+    def read(self, key: str, kind: str) -> Any | None:
+        """The checked content of a file. None if there is no such file, or it is damaged."""
+
+    def put(self, key: str, kind: str, description: bytes, blocks: Iterable[Any] = (), size: int = 0) -> bool:
+        """Write a file, replacing the one of this key; returns whether it is there."""
+
+    def report_damage(self, key: str, kind: str, wrong: str) -> None:
+        """Log that a file is damaged."""
+
+    def discard(self, key: str, kind: str) -> None:
+        """Remove a file, where that is possible."""
+
+
 class CacheStore:
     """The files of one folder.
 
     Args:
         folder: Made on first use, readable by its owner only.
         capacity: Bytes its files may take together.
+        self_contained: Whether the files will leave this machine: a prepared model then holds the data of external
+            files, too, and packed forms of any size are kept.
+
+    Attributes:
+        folder, self_contained: As given.
     """
 
-    def __init__(self, folder: Path, capacity: int) -> None:
+    def __init__(self, folder: Path, capacity: int, *, self_contained: bool = False) -> None:
         self.folder = folder
+        self.self_contained = self_contained
         self._capacity = capacity
         self._usable: bool | None = None
 
@@ -88,6 +116,23 @@ class CacheStore:
         with contextlib.suppress(OSError):
             os.utime(path, ns=(time.time_ns(), found.st_mtime_ns))  # most file systems note reading a day late or never
         return opened
+
+    def mapped(self, key: str, kind: str) -> Any | None:
+        """Map a file. Returns None if it does not exist, or its head or description is damaged: then it goes."""
+        opened = self.open(key, kind)
+        if opened is None:
+            return None
+        try:
+            with opened:
+                content = mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ)
+            wrong = damage_of_description(content)
+        except (OSError, ValueError) as error:  # an empty file cannot be mapped
+            wrong = str(error)
+        if wrong:
+            self.report_damage(key, kind, wrong)
+            self.discard(key, kind)
+            return None
+        return content
 
     def read(self, key: str, kind: str) -> bytes | None:
         """Read the whole content of a file. Returns None if it does not exist or is damaged."""

@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from ort_py.cache.artifacts import ArtifactCache
+from ort_py.cache.file_contents import FileContents
 from ort_py.cache.kept_forms import KeptForms
 from ort_py.cache.location import cache_folder
 from ort_py.cache.model_source import SourceFile
@@ -140,7 +141,8 @@ class CacheUse:
         if self._store is None or entry_of(self._options, MODEL_CACHE_KEY) == "0":
             return ""
         content = entry_of(self._options, MODEL_CACHE_KEY) == "1"
-        known = SourceFile.of(source, external_folder(self._options, source), content=content)
+        folder = external_folder(self._options, source)
+        known = SourceFile.of(source, folder, FileContents(self._store), content=content)
         if known is None:
             return ""
         pairs = list(providers)

@@ -2,41 +2,42 @@
 
 Between `engine`, which asks before it loads a model and tells after it has planned one, and the rooms of `cache`
 and `graph`. Kernels and compiled regions are never stored here: code is bound again, regions come from their providers'
-artifacts, which share the folder. A model's file is known by its identity, so a hit reads none of it.
+artifacts, which share the folder. A model is found by a sketch of its content and compared by the digest of all of it;
+that of a file which was seen before is known by the file's identity, so that a hit reads none of it.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import sys
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 from ort_py.cache.artifacts import artifact_key
 from ort_py.cache.circumstances import machine, package_of, package_stamp, versions
-from ort_py.cache.constants import ConstantReader, ConstantWriter, NotStorableError
-from ort_py.cache.format import damage, description_of, head_digest
-from ort_py.cache.kept_forms import KeptForms
+from ort_py.cache.constants import NotStorableError
+from ort_py.cache.file_contents import FileContents
+from ort_py.cache.format import description_of
+from ort_py.cache.kept_forms import MOST_BYTES, KeptForms
 from ort_py.cache.location import FOLDER_VARIABLE, SIZE_VARIABLE, cache_bytes, cache_folder
-from ort_py.cache.model_record import BROKEN, ModelReader, ModelWriter
-from ort_py.cache.model_source import ExternalReader, SourceFile, external_name
+from ort_py.cache.model_record import BROKEN
+from ort_py.cache.model_source import ExternalReader, SourceFile, external_digest, external_name
 from ort_py.cache.store import CacheStore
 from ort_py.contracts import IExecutionProvider
 from ort_py.discovery import ProviderRecord
 from ort_py.discovery.environment import compat_mode
-from ort_py.engine.assignment_record import assignment_record, read_assignment
 from ort_py.engine.contributions import Contributions
+from ort_py.engine.prepared_model import KIND, PreparedFile, entry_of_model, head_of_model, prepared_file
 from ort_py.engine.replaced_values import external_folder
 from ort_py.engine.tuned_placement import PLACEMENT_KEY
 from ort_py.errors import OrtPyError
 from ort_py.files import FileIdentity
 from ort_py.graph.ir import Model
 from ort_py.graph.reading.given_model import GivenModel
-from ort_py.graph.weights.weight_store import process_store
-from ort_py.graph.weights.weights import MappedFile
+from ort_py.graph.weights.weights import MappedFile, file_prefix
 from ort_py.hooks.manager import HookManager
 from ort_py.lazy_dataclass import dataclass
 from ort_py.logs import lazy_logger
@@ -60,7 +61,7 @@ The time includes what preparing imports, about 50 ms in a process that prepares
 restores the model does not import it. The bound therefore only excludes small models of a process that prepares many.
 """
 
-_KIND = "model"
+_FILES = "files"
 
 _OF_A_PROGRAM = (Effect.PROGRAM, Effect.MACHINE)
 """Effects of the options that are a part of a key."""
@@ -128,7 +129,7 @@ def session_key(
 ) -> str:
     """The key of a session's model; arguments as of `SessionCache.of`."""
     lines = [_provider_line(record, provider, provider_options) for record, provider in providers]
-    return artifact_key([repr(source.identity), *around, *lines, repr(wishes)])
+    return artifact_key([source.sketch, *around, *lines, repr(wishes)])
 
 
 class SessionCache:
@@ -173,7 +174,8 @@ class SessionCache:
         given = added.initializers or added.external_initializers or added.files
         if store is None or wanted == "0" or given or os.fspath(options.optimized_model_filepath):
             return None
-        known = SourceFile.of(source, external_folder(options, source), content=wanted == "1")
+        folder = external_folder(options, source)
+        known = SourceFile.of(source, folder, FileContents(store), content=wanted == "1")
         if known is None or not store.usable:
             return None
         parts = around()
@@ -184,47 +186,46 @@ class SessionCache:
 
     def restore(self, contributions: Contributions, providers: Sequence[IExecutionProvider]) -> Restored | None:
         """The entry, None where there is none or it does not fit; a damaged one is removed."""
-        file = self._mapped()
-        if file is None:
-            return None
+        key = self._key
         try:
-            description, start = description_of(file.buffer)
-            head, record = (json.loads(line) for line in description.split(b"\n", 1))
-            if head["racy"] and not self._source.has_content(head["fingerprint"]):
+            external = ExternalReader(self._source, self._limits, self._locations())
+            key = self._key_with(external.sketches)
+            file = prepared_file(self._store, key)
+            if file is None:
                 return None
-            external = ExternalReader(self._source, self._limits, record["external"])
-            constants = ConstantReader(record["constants"], file, start, external.open, process_store())
-            read = ModelReader(record["graph"], constants)
+            found = PreparedFile(file)
+            if not self._source.has_content(found.head["fingerprint"]):
+                return None
+            digests = external.expect(found.files)
+            read = found.read(contributions, providers, external.open, self._source.identity)
             read.model.source = self._source.path
             read.model.external_files = external.opened
-            assignment, keys = read_assignment(record["assignment"], read, contributions.kernels, providers)
         except OrtPyError as error:  # a file of external data is gone, is another one, or lies outside
             _logger.info("the cached model %s is not used: %s", self._key, error)
             return None
         except BROKEN as error:
-            _logger.info("the cached model %s does not fit: %s: %s", self._key, type(error).__name__, error)
-            self._store.discard(self._key, _KIND)
+            _logger.info("the cached model %s does not fit: %s: %s", key, type(error).__name__, error)
+            self._store.discard(key, KIND)
             return None
-        forms = KeptForms(self._store, self._key, head["title"], repr(file.identity))
-        return Restored(read.model, assignment, keys, head["notes"], forms)
+        names = {file_prefix(identity): f"file {digest}:" for identity, digest in digests.items()}
+        most = sys.maxsize if self._store.self_contained else MOST_BYTES
+        forms = KeptForms(self._store, key, found.head["title"], repr(found.identity), names, most)
+        return Restored(read.model, read.assignment, read.keys, found.head["notes"], forms)
 
-    def _mapped(self) -> MappedFile | None:
-        opened = self._store.open(self._key, _KIND)
-        if opened is None:
-            return None
+    def _locations(self) -> list[str]:
+        """The names of the model's files of external data, which are known once an entry was written."""
+        content = self._store.read(self._key, _FILES)
+        if content is None:
+            return []
         try:
-            with opened:
-                identity = FileIdentity.of_open(opened).of_content(head_digest(opened))
-                file = process_store().file(opened, "", identity)
-        except (OSError, ValueError) as error:
-            _logger.warning("the cached model %s cannot be read: %s", self._key, error)
-            return None
-        wrong = damage(file.buffer)
-        if wrong:
-            self._store.report_damage(self._key, _KIND, wrong)
-            self._store.discard(self._key, _KIND)
-            return None
-        return file
+            return [str(location) for location in json.loads(description_of(content)[0])["files"]]
+        except (ValueError, KeyError, TypeError):
+            self._store.discard(self._key, _FILES)
+            return []
+
+    def _key_with(self, sketches: Sequence[str]) -> str:
+        """The key of the entry: models that differ only in their external data have an entry each."""
+        return artifact_key([self._key, *sketches]) if sketches else self._key
 
     def writer(
         self, model: Model, assignment: Assignment, keys: Mapping[Region, str], notes: Sequence[str]
@@ -236,42 +237,42 @@ class SessionCache:
         """
         if not self._source.unchanged:
             return None
-        head = {
-            "title": Path(model.source).name or model.graph.name,
-            "nodes": len(assignment.nodes),
-            "providers": dict(assignment.counts()),
-            "racy": self._source.racy,
-            "notes": list(notes),
-        }
-        return partial(self._write, model, assignment, dict(keys), head)
+        return partial(self._write, model, assignment, dict(keys), head_of_model(model, assignment, notes))
 
     def _write(self, model: Model, assignment: Assignment, keys: Mapping[Region, str], head: Mapping[str, Any]) -> None:
         start = time.perf_counter()
-        external: dict[str, FileIdentity] = {}
+        files: dict[str, tuple[str, FileIdentity]] = {}
 
         def note(path: str, identity: FileIdentity) -> str:
             name = external_name(path, identity, self._source.folder)
-            external[name] = identity
+            if name not in files:
+                files[name] = external_digest(self._source.found(path), identity, self._source.contents), identity
             return name
 
-        constants = ConstantWriter(lambda file: note(file.path, file.identity))
+        own = self._store.self_contained
         try:
-            for path, identity in model.external_files:  # also of constants that were folded: the result is kept here
+            for path, identity in () if own else model.external_files:  # also of constants that were folded
                 note(path, identity)
-            written = ModelWriter(model, constants)
-            graph = written.record()
-            assigned = assignment_record(assignment, written, keys)
+            external = None if own else _location(note)
+            entry = entry_of_model(model, assignment, keys, head, external, files)
+            if not self._source.unchanged:
+                raise NotStorableError("its file was written since then")
+            self._source.note(str(model.fingerprint))
+            key = self._key
+            if files:
+                key = self._key_with(ExternalReader(self._source, self._limits, list(files)).sketches)
+                about = {"title": f"external data of {head['title']}", "files": list(files)}
+                self._store.put(self._key, _FILES, json.dumps(about).encode())
         except (NotStorableError, OrtPyError) as error:  # a constant's file may have changed meanwhile
             _logger.info("the model is not cached: %s", error)
             return
-        rows, blocks = constants.finish()
-        record = {"graph": graph, "assignment": assigned, "constants": rows, "external": external}
-        head = {**head, "fingerprint": str(model.fingerprint)}  # may read the file: not while somebody waits
-        lines = [json.dumps(part, separators=(",", ":")).encode() for part in (head, record)]
-        done = self._store.put(self._key, _KIND, b"\n".join(lines), (block() for block in blocks), constants.size)
-        if done:
+        if self._store.put(key, KIND, entry.description, entry.blocks, entry.size):
             seconds = time.perf_counter() - start
-            _logger.debug("the prepared model was cached as %s in %.0f ms", self._key, seconds * 1e3)
+            _logger.debug("the prepared model was cached as %s in %.0f ms", key, seconds * 1e3)
+
+
+def _location(note: Callable[[str, FileIdentity], str]) -> Callable[[MappedFile], str]:
+    return lambda file: note(file.path, file.identity)
 
 
 def _provider_line(

@@ -7,11 +7,18 @@ from pathlib import Path
 
 import pytest
 
+import ort_py.files
 from ort_py.files import FileIdentity
 from ort_py.graph.reading import fingerprint
-from ort_py.graph.reading.fingerprint import ContentHash, content_hash
+from ort_py.graph.reading.fingerprint import ContentHash, content_hash, hash_of_file
 
 LARGE = b"model" * 300_000
+
+
+@pytest.fixture(autouse=True)
+def written_long_ago(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Files are not taken for written a moment ago."""
+    monkeypatch.setattr(ort_py.files, "_RACY_NS", 0)
 
 
 def _of(path: Path, content: bytes) -> ContentHash:
@@ -25,6 +32,39 @@ def test_a_large_file_is_hashed_when_asked_for(tmp_path: Path, monkeypatch: pyte
     found = _of(tmp_path / "model.onnx", LARGE)
     monkeypatch.undo()
     assert str(found) == content_hash(LARGE)
+
+
+def test_a_file_written_a_moment_ago_is_hashed_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It could be written again without another identity."""
+    monkeypatch.setattr(ort_py.files, "_RACY_NS", 10**18)
+    found = _of(tmp_path / "model.onnx", LARGE)
+    (tmp_path / "model.onnx").unlink()
+    assert str(found) == content_hash(LARGE)
+
+
+def test_threads_hash_what_one_hashes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A content in many pieces, the last of which is shorter: the same from memory and from a file."""
+    monkeypatch.setattr(fingerprint, "_PIECE", 1000)
+    monkeypatch.setattr(os, "cpu_count", lambda: 3)
+    path = tmp_path / "model.onnx"
+    path.write_bytes(LARGE[:10_001])
+    found = []
+    for large in (1 << 30, 1):
+        monkeypatch.setattr(fingerprint, "_LARGE", large)
+        found += [content_hash(LARGE[:10_001]), hash_of_file(str(path), FileIdentity.of(path.stat()))]
+    assert len(set(found)) == 1
+    assert len({content_hash(LARGE[:size]) for size in range(8_000, 12_000)}) == 4_000
+
+
+def test_a_file_that_is_written_while_it_is_hashed_has_no_hash(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Some of its pieces would be of the former content."""
+    monkeypatch.setattr(fingerprint, "_PIECE", 1000)
+    path = tmp_path / "model.onnx"
+    path.write_bytes(LARGE[:5000])
+    identity = FileIdentity.of(path.stat())
+    assert hash_of_file(str(path), identity)
+    monkeypatch.setattr(fingerprint, "_hash", lambda content: path.write_bytes(LARGE[1:4001]) and "hash")
+    assert hash_of_file(str(path), identity) == ""
 
 
 def test_the_hash_is_that_of_the_bytes(tmp_path: Path) -> None:

@@ -1,36 +1,117 @@
 """The hash that tells one model's bytes from another's. A leaf: sessions that load nothing ask for it too.
 
 A file is hashed when somebody asks: a session does not need to know, and reading all of a large model takes longer than
-making one.
+making one. Large contents are hashed in pieces, by several threads at once, and the hash is one of the pieces' hashes.
 """
 
 from __future__ import annotations
 
 import os
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 from ort_py.files import FileIdentity, open_regular
 from ort_py.graph.weights.paging import forget_pages
 from ort_py.hashing import blake2b
 
-__all__ = ["ContentHash", "content_hash"]
+__all__ = ["ContentHash", "content_hash", "hash_of_file"]
 
-_HASHED_AT_ONCE = 4 << 20
-"""Bytes of a file that are in memory at once while it is hashed."""
+_PIECE = 4 << 20
+"""Bytes of a piece, and of a file that a thread has in memory while it is hashed."""
 
 _SMALL = 1 << 20
 """Largest file that is hashed at once for every caller, which takes a millisecond."""
 
+_LARGE = 4 * _PIECE
+"""Bytes from which starting threads takes less time than they save."""
+
+_MOST_THREADS = 4
+
 
 def content_hash(content: Any) -> str:
     """Hash of a model's bytes: its fingerprint."""
-    found = blake2b(digest_size=20)
-    view = memoryview(content)
-    for start in range(0, view.nbytes, _HASHED_AT_ONCE):
-        stop = min(start + _HASHED_AT_ONCE, view.nbytes)
-        found.update(view[start:stop])
-        forget_pages(view, start, stop)
-    return found.hexdigest()
+    view = memoryview(content).cast("B")
+
+    @contextmanager
+    def pieces() -> Iterator[Callable[[int, int], str]]:
+        def one(start: int, stop: int) -> str:
+            found = _hash(view[start:stop])
+            forget_pages(view, start, stop)
+            return found
+
+        yield one
+
+    return _hash_of_pieces(view.nbytes, pieces)
+
+
+def hash_of_file(path: str, identity: FileIdentity) -> str:
+    """The `content_hash` of a file; ``""`` if it is not, or not any more, the file with this identity.
+
+    Args:
+        path: The file.
+        identity: Which content it is expected to have.
+    """
+
+    @contextmanager
+    def pieces() -> Iterator[Callable[[int, int], str]]:
+        with open_regular(path) as file:  # one for each thread: they would share its position
+
+            def one(start: int, stop: int) -> str:
+                file.seek(start)
+                content = file.read(stop - start)
+                # After each piece: who writes while it is read changes the identity.
+                if len(content) != stop - start or FileIdentity.of_open(file) != identity:
+                    raise OSError("it is another file now, or was written while it was read")
+                return _hash(content)
+
+            yield one
+
+    try:
+        return _hash_of_pieces(identity.size, pieces)
+    except OSError:
+        return ""
+
+
+def _hash(content: Any) -> str:
+    return blake2b(content, digest_size=20).hexdigest()
+
+
+def _hash_of_pieces(size: int, pieces: Callable[[], AbstractContextManager[Callable[[int, int], str]]]) -> str:
+    """Hash of a content: of its only piece, or of the hashes of all.
+
+    Args:
+        size: Bytes of the content.
+        pieces: Opens the content in each thread; gives a function that hashes the part between two positions.
+
+    Raises:
+        OSError: The content cannot be read.
+    """
+    starts = range(0, max(size, 1), _PIECE)
+    found = [""] * len(starts)
+    errors: list[OSError] = []
+
+    def work(first: int, step: int) -> None:
+        try:
+            with pieces() as piece:
+                for number in range(first, len(starts), step):
+                    found[number] = piece(starts[number], min(starts[number] + _PIECE, size))
+        except OSError as error:
+            errors.append(error)
+
+    count = min(_MOST_THREADS, os.cpu_count() or 1) if size >= _LARGE else 1
+    threads = [threading.Thread(target=work, args=(number, count), daemon=True) for number in range(1, count)]
+    for thread in threads:
+        thread.start()
+    work(0, count)
+    for thread in threads:
+        thread.join()
+    if errors:
+        raise errors[0]
+    # The size tells a content from one that consists of the hashes of its pieces.
+    return found[0] if len(found) == 1 else _hash("\n".join([str(size), *found]).encode())
 
 
 class ContentHash:
@@ -50,12 +131,17 @@ class ContentHash:
 
     @classmethod
     def of_file(cls, path: str, identity: FileIdentity, content: Any) -> ContentHash:
-        """Hash a file that was just read."""
-        return cls(content_hash(content)) if identity.size <= _SMALL else cls("", os.path.abspath(path), identity)  # noqa: PTH100 - links stay as they are
+        """Hash a file that was just read; at once where its identity does not tell whether it is written again."""
+        if identity.size <= _SMALL or identity.is_racy(time.time_ns()):
+            return cls(content_hash(content))
+        return cls("", os.path.abspath(path), identity)  # noqa: PTH100 - links stay as they are
 
     def __str__(self) -> str:
         if not self._known and self._identity is not None:
-            self._known = _hash_of_file(self._path, self._identity)
+            # A file that is gone is as good as one that has changed.
+            self._known = hash_of_file(self._path, self._identity) or content_hash(
+                f"the content that a file had: {tuple(self._identity)}".encode()
+            )
         return self._known
 
     def __reduce__(self) -> tuple[type[ContentHash], tuple[str]]:
@@ -69,17 +155,3 @@ class ContentHash:
 
     def __hash__(self) -> int:
         return hash(str(self))
-
-
-def _hash_of_file(path: str, identity: FileIdentity) -> str:
-    found = blake2b(digest_size=20)
-    try:
-        with open_regular(path) as file:
-            if FileIdentity.of_open(file) == identity:
-                while block := file.read(_HASHED_AT_ONCE):
-                    found.update(block)
-                if FileIdentity.of_open(file) == identity:  # otherwise the file was written while it was read
-                    return found.hexdigest()
-    except OSError:
-        pass  # it is gone, as good as changed
-    return content_hash(f"the content that a file had: {tuple(identity)}".encode())

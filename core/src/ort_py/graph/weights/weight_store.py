@@ -7,6 +7,7 @@ and plans get them through `ir.Value.weight`.
 
 from __future__ import annotations
 
+import mmap
 import os
 import threading
 from collections.abc import Callable, Iterable, Sequence
@@ -142,8 +143,20 @@ class WeightStore:
         with self._guard():
             found = self._files.get(identity)
             if found is None:
-                found = self._files[identity] = MappedFile(opened, path, identity)
+                size = identity.size
+                content = mmap.mmap(opened.fileno(), size, access=mmap.ACCESS_READ) if size else b""
+                found = self._files[identity] = MappedFile(content, path, identity)
             return found
+
+    def content(self, content: mmap.mmap | memoryview, identity: FileIdentity) -> MappedFile:
+        """A file that is mapped already, or held as bytes; one for all who have the same content.
+
+        Args:
+            content: All of it.
+            identity: The one of its content.
+        """
+        with self._guard():
+            return self._files.setdefault(identity, MappedFile(content, "", identity))
 
     def mapped(self, file: MappedFile, offset: int, data_type: DataType, shape: tuple[int, ...]) -> MappedWeight:
         """The constant at a place of a file, which the caller has checked to lie inside it."""

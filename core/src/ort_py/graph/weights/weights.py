@@ -22,16 +22,21 @@ from ort_py.graph.weights.paging import forget_pages
 from ort_py.graph.weights.unpack import aligned_empty, frozen, stored_as_is, unpack
 from ort_py.limits import array_bytes
 
-__all__ = ["ArrayWeight", "FilePart", "MappedFile", "MappedWeight", "file_key"]
+__all__ = ["ArrayWeight", "FilePart", "MappedFile", "MappedWeight", "file_key", "file_prefix"]
 
 
 Restore: TypeAlias = Callable[[], np.ndarray[Any, Any]]
 """Makes a tensor of another form of it."""
 
 
+def file_prefix(identity: FileIdentity) -> str:
+    """The beginning of the keys of all tensors in a file."""
+    return f"file:{':'.join(map(str, identity))}:"
+
+
 def file_key(identity: FileIdentity, offset: int, data_type: DataType, shape: tuple[int, ...]) -> str:
     """Key of a tensor that begins at an offset of a file."""
-    return f"file:{':'.join(map(str, identity))}:{offset}:{data_type.onnx_name}:{'x'.join(map(str, shape))}"
+    return f"{file_prefix(identity)}{offset}:{data_type.onnx_name}:{'x'.join(map(str, shape))}"
 
 
 class FilePart(NamedTuple):
@@ -297,23 +302,22 @@ class ArrayWeight(_Loaded):
 
 
 class MappedFile:
-    """One file mapped read-only as a whole; pages come when they are read and go when memory is short.
+    """One file, or a part of one, mapped read-only; pages come when they are read and go when memory is short.
 
     The mapping lives as long as an array refers to it. If the file is truncated while it is mapped, reading a missing
     page ends the process: users who may write to the model's folder must be trusted that far.
 
     Attributes:
+        buffer: Its content, as mapped, or bytes that somebody holds.
         path: Path that it was opened by, for messages and for models that refer to it.
     """
 
     __slots__ = ("__weakref__", "buffer", "identity", "path")
 
-    def __init__(self, file: BinaryIO, path: str, identity: FileIdentity) -> None:
+    def __init__(self, buffer: mmap.mmap | memoryview | bytes, path: str, identity: FileIdentity) -> None:
+        self.buffer = buffer
         self.path = path
         self.identity = identity
-        self.buffer: mmap.mmap | bytes = (
-            mmap.mmap(file.fileno(), identity.size, access=mmap.ACCESS_READ) if identity.size else b""
-        )
 
 
 class MappedWeight(_Loaded):
