@@ -101,6 +101,7 @@ NOOPS = [
 CONSTANTS = (
     "int64[2] shape = {2, 3}, int64[4] zeros = {0, 0, 0, 0}, int64[1] start = {0}, "
     "int64[1] end = {9223372036854775807}, int64[1] size = {3}, int64[1] axis = {1}, int64[1] step = {1}, "
+    "int64[1, 2] table = {2, 3}, int64[1, 1] origin = {0}, "
     "int64[2] turned = {3, 2}, int64[4] ones = {0, 1, 0, 0}, int64[1] short = {2}"
 )
 
@@ -131,6 +132,19 @@ def test_other_uses_of_the_operators_stay(call: str) -> None:
     model, report = optimise(text, *noop_rules())
     assert len(model.graph.nodes) == 3
     assert report.passes[0].changes == 0
+
+
+@pytest.mark.parametrize(
+    "call",
+    ["Expand(a, table)", "Reshape(a, table)", "Slice(a, origin, end, axis)"],
+)
+def test_what_a_run_refuses_stays(call: str) -> None:
+    """A list of sizes or positions with two axes, which inference reads as if it were flat."""
+    text = f"""g (float[2, 3] x) => (float[2, 3] y) <{CONSTANTS}> {{
+        a = Relu(x) b = {call} y = Neg(b)
+    }}"""
+    model, _ = optimise(text, *noop_rules())
+    assert len(model.graph.nodes) == 3
 
 
 def test_reshape_to_unknown_sizes_stays() -> None:

@@ -10,7 +10,7 @@ from ort_py.transforms.movement.loop_invariants import MoveLoopInvariants
 
 CONSTANTS = (
     "bool yes = {1}, int64[1] zero = {0}, int64[1] last = {-1}, int64[2] far = {0, 7}, int64[3] split = {0, 2, -1}, "
-    "int64[2] six = {2, 3}, int64[1] flat = {6}, float k = {2}, "
+    "int64[2] six = {2, 3}, int64[1, 1] deep = {0}, int64[1] flat = {6}, float k = {2}, "
     "float[3, 5] w = {1, 2, 3, 4, 5, 1, 2, 3, 4, 5, 1, 2, 3, 4, 5}, float[1, 5] bias = {1, 2, 3, 4, 5}"
 )
 VALUES = "float[2, 3] x, float[N, 3] q, float[N, 4] d, float[0, 3] e, float[1, N] one, int64[2, 3] g, int64[P] h"
@@ -91,6 +91,12 @@ def test_shapes_that_may_not_fit(node: str) -> None:
 def test_shapes_that_never_fit() -> None:
     """They are an error when the loop runs, and only then."""
     assert stays("v = Reshape(q, split)") == "its shapes do not fit"
+
+
+@pytest.mark.parametrize("node", ["v = Slice(q, deep, deep)", "v = Unsqueeze(q, deep)", "v = ReduceMax(x, deep)"])
+def test_lists_of_two_axes(node: str) -> None:
+    """A run refuses them; inference reads them as if they were flat."""
+    assert stays(node) == "axes, sizes or positions are not one list"
 
 
 @pytest.mark.parametrize("node", ["v = Gather(x, h)", "v = Reshape(x, h)", "v = Slice(x, h, h)", "v = Unsqueeze(x, h)"])

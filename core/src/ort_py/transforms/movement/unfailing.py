@@ -17,7 +17,7 @@ from math import prod
 
 import numpy as np
 
-from ort_py.contracts import GraphEditor, NodeSpec
+from ort_py.contracts import GraphEditor, NodeSpec, ValueSpec
 from ort_py.dtypes import DataType, Dim, Shape
 from ort_py.errors import OrtPyError
 
@@ -69,8 +69,14 @@ def unsafe(node: NodeSpec, graph: GraphEditor) -> str:
     positioned = node.op_type in _POSITIONED and node.body is None
     if positioned and any(value is not None and not value.constant for value in node.inputs[1:]):
         return "axes, sizes or positions are computed"
+    if positioned and node.op_type != "Gather" and not all(map(_flat, node.inputs[1:])):
+        return "axes, sizes or positions are not one list"
     fits = _all_known if node.body is not None else _LISTED[node.op_type]
     return "" if fits(node, graph) else "its shapes are not known to fit"
+
+
+def _flat(value: ValueSpec | None) -> bool:
+    return value is None or (value.shape is not None and len(value.shape) < 2)
 
 
 def _always(_node: NodeSpec, _graph: GraphEditor) -> bool:
@@ -177,7 +183,7 @@ def _gather(node: NodeSpec, graph: GraphEditor) -> bool:
 def _reshape(node: NodeSpec, graph: GraphEditor) -> bool:
     """Return whether the product of the sizes that are not copied is divided, or completed, by the others."""
     value = graph.constant(node.inputs[1]) if len(node.inputs) > 1 else None
-    if not _ranked(node, graph) or value is None or value.ndim != 1:
+    if not _ranked(node, graph) or value is None:
         return False
     shape = _shape(node, 0)
     target = [int(size) for size in np.ravel(value)]
