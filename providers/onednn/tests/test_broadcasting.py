@@ -58,6 +58,56 @@ def test_a_product_with_a_vector_and_what_follows() -> None:
     assert_close(session.run(None, {"x": x, "w": w, "c": c})[0], np.maximum(x @ w, 0) + c)
 
 
+_HOSTS = {
+    "scalar": ("float x", "Exp(x)"),
+    "vector": ("float[4] x", "Exp(x)"),
+    "row times matrix": ("float[5] x", "MatMul(x, m)"),
+    "matrix": ("float[3,5] x", "MatMul(x, m)"),
+    "batch": ("float[2,3,5] x", "MatMul(x, m)"),
+    "batches of one": ("float[1,1,3,5] x", "MatMul(x, m)"),
+    "gemm": ("float[3,5] x", "Gemm(x, m, c)"),
+    "convolution": ("float[1,2,6] x", "Conv(x, w)"),
+}
+"""What an operand may be drawn into: signature of the input, and the call."""
+
+
+@pytest.mark.parametrize("constant", [False, True])
+@pytest.mark.parametrize(
+    "form", ["Sum(h, k)", "Max(h, k, one)", "Min(h, one, k)", "Add(h, k)", "Mul(k, h)", "Div(h, k)"]
+)
+@pytest.mark.parametrize("host", sorted(_HOSTS))
+def test_an_operand_that_adds_an_axis(host: str, form: str, constant: bool) -> None:
+    """The result has the axes of the operand with the most, also where they have one element each."""
+    given, call = _HOSTS[host]
+    rng = np.random.default_rng(3)
+    dims = [int(size) for size in given.partition("[")[2].partition("]")[0].split(",") if size]
+    weights = {"m": rng.standard_normal((5, 4)), "w": rng.standard_normal((3, 2, 2)), "c": rng.standard_normal(4)}
+    x = np.asarray(rng.standard_normal(dims), np.float32)
+    text = f"g ({given}, float[5,4] m, float[3,2,2] w, float[4] c) => (float[?] h) {{h={call}}}"
+    feeds = {name: array.astype(np.float32) for name, array in weights.items()}
+    plain = model_from_text(text, 21).SerializeToString()
+    (before,) = ort.InferenceSession(plain, providers=["CPUExecutionProvider"]).run(None, {"x": x, **feeds})
+    shape = (*(1,) * before.ndim, before.shape[-1] if constant and before.ndim else 1)
+    k, one = rng.uniform(0.5, 2, shape).astype(np.float32), np.ones(1, np.float32)
+    operand = f"float[{','.join(map(str, shape))}] k"
+    held = f"<{operand} = {{{','.join(map(str, k.ravel()))}}}>" if constant else ""
+    inputs = ", ".join([given, "float[5,4] m, float[3,2,2] w, float[4] c, float[1] one", *[operand][constant:]])
+    text = f"g ({inputs}) => (float[?] y) {held} {{h={call} y={form}}}"
+    wanted = {
+        "Sum": lambda: before + k,
+        "Add": lambda: before + k,
+        "Mul": lambda: before * k,
+        "Div": lambda: before / k,
+        "Max": lambda: np.maximum(np.maximum(before, k), one),
+        "Min": lambda: np.minimum(np.minimum(before, k), one),
+    }[form[:3]]()
+    session = ort.InferenceSession(model_from_text(text, 21).SerializeToString(), providers=_HERE)
+    found = session.run(None, {"x": x, "one": one, **feeds, **({} if constant else {"k": k})})[0]
+    assert not session.fallback_report
+    assert found.shape == wanted.shape
+    assert_close(found, wanted)
+
+
 @pytest.mark.parametrize("alpha", [-0.5, 0.5, 2.0])
 def test_celu_of_any_alpha(alpha: float) -> None:
     """max(0, x) + min(0, α (exp(x / α) − 1)), which an α below 0 makes no exponential linear unit."""

@@ -70,7 +70,7 @@ class Planner(LayoutPlanner):
 
         count = len(posts)
         for place, post in enumerate(posts):
-            if isinstance(post, Combine) and not self._only_broadcasts(post, result.dims):
+            if isinstance(post, Combine) and not self._only_broadcasts(post, result.dims, shape):
                 count = place
                 break
         plain_made: Primitive | None = None
@@ -235,10 +235,17 @@ class Planner(LayoutPlanner):
             return self.reshaped(value, (1, value.dims[0], *(1,) * (rank - 2)))
         return self.ranked(value, rank)
 
-    def _only_broadcasts(self, post: Combine, dims: tuple[int, ...]) -> bool:
+    def adds_axes(self, post: Combine, shape: Sequence[int]) -> bool:
+        """Return whether the operand of a post has more axes than a result of this shape, so that it would get them."""
+        return not post.algorithm & PER_CHANNEL and len(self.value(post.value).shape) > len(shape)
+
+    def _only_broadcasts(self, post: Combine, dims: tuple[int, ...], shape: Sequence[int]) -> bool:
         operand = self.value(post.value).dims
         if post.algorithm & PER_CHANNEL:
             return True
+        # A scalar has one dimension here, so that the shapes tell more than the dimensions.
+        if self.adds_axes(post, shape):
+            return False
         return len(operand) <= len(dims) and broadcast_dims(operand, dims) == dims
 
     def _residual(self, posts: Sequence[Post], result: Desc) -> int | None:

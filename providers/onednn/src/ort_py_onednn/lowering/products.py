@@ -89,7 +89,7 @@ def _product(
     numbers = numbers or floating(planner)
     dtype, scaling, given_too = numbers.weights, numbers.scaling, numbers.given
     result = Desc.plain(dims, numbers.result)
-    bias, posts = _bias(planner, columns, posts)
+    bias, posts = _bias(planner, columns, posts, shape)
     seen = b.desc
     fixed = b.weight is not None and b.buffer is None and rank == 2
     held = b.weight.first_layout(b.dims, dtype) if fixed and b.weight is not None and numbers.keeps_layout else None
@@ -149,6 +149,8 @@ def flattened(
         if not isinstance(post, Combine):
             continue
         operand = planner.value(post.value)
+        if planner.adds_axes(post, shape):
+            return list(posts[:place]), list(posts[place:])
         if post.algorithm & PER_CHANNEL or not (
             operand.dims[-1] == math.prod(operand.dims) and operand.dims[-1] in {1, dims[-1]}
         ):
@@ -163,10 +165,13 @@ def flattened(
     return list(posts), []
 
 
-def _bias(planner: Planner, columns: int, posts: Sequence[Post]) -> tuple[Value | None, Sequence[Post]]:
+def _bias(
+    planner: Planner, columns: int, posts: Sequence[Post], shape: Sequence[int]
+) -> tuple[Value | None, Sequence[Post]]:
     """A vector of columns that is added first goes in as the bias."""
-    if posts and isinstance(posts[0], Combine) and posts[0].algorithm == Binary.ADD:
-        value = planner.value(posts[0].value)
+    first = posts[0] if posts else None
+    if isinstance(first, Combine) and first.algorithm == Binary.ADD and not planner.adds_axes(first, shape):
+        value = planner.value(first.value)
         if value.weight is not None and math.prod(value.dims) == columns == value.dims[-1]:
             return value, posts[1:]
     return None, posts
