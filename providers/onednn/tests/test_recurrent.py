@@ -189,6 +189,21 @@ def _refusals(data: bytes) -> list[str]:
         return [why for found in session.placement.nodes for who, why in found.refusals if who == PROVIDER]
 
 
+@pytest.mark.parametrize("kind", sorted(GATES))
+def test_weights_without_elements_are_refused(kind: str) -> None:
+    """A sequence of no features, of which only the number of axes is known: there is nothing to multiply."""
+    feeds = {"x": np.zeros((5, 2, 0), np.float32)}
+    constants = {
+        "w": np.ones((1, GATES[kind] * 4, 0), np.float32),
+        "r": np.ones((1, GATES[kind] * 4, 4), np.float32),
+    }
+    data = model([node(kind, "x w r", "y", hidden_size=4)], feeds, constants, dynamic=True)
+    assert _refusals(data) == ["'w' has no elements"]
+    with open_session(data) as session:
+        assert session.run(None, feeds)[0].shape == (5, 1, 2, 4)
+        assert not session.fallback_report
+
+
 def _with_lengths(lengths: list[int]) -> bytes:
     feeds = {"x": np.ones((5, 2, 3), np.float32)}
     constants = {

@@ -57,6 +57,8 @@ def layer_constants(names: list[str], constant: Constant) -> Layer | str:
             return "weights or their scales are not constants"
         if weights.dtype not in {np.dtype(np.int8), np.dtype(np.uint8)} or weights.ndim != 3:
             return f"weights of {weights.dtype} with {weights.ndim} dimensions"
+        if not weights.size:
+            return "weights without elements"
         directions, _, columns = weights.shape
         if zero is None:
             zero = np.zeros(directions, weights.dtype)
@@ -70,6 +72,8 @@ def layer_constants(names: list[str], constant: Constant) -> Layer | str:
     (weights, scales, zeros), (states, state_scales, state_zeros) = parts
     bias = constant(names[3]) if names[3] else np.zeros((len(weights), 2 * weights.shape[2]), np.float32)
     if bias is None or weights.shape[2] != GATES * states.shape[1] or weights.shape[2] != states.shape[2]:
+        return "weights and bias do not fit each other"
+    if bias.size != 2 * len(weights) * weights.shape[2]:
         return "weights and bias do not fit each other"
     if states.shape[1] == 1:
         return "its state has a single number"

@@ -70,6 +70,8 @@ def _weights(node: NodeSpec, graph: GraphView) -> str | None:
         constant = graph.constant(name) if name else None
         if constant is not None and constant.dtype != "float32":
             return f"'{name}' is {constant.dtype}; only float32 is computed"
+        if constant is not None and not constant.size:
+            return f"'{name}' has no elements"
     return None
 
 
