@@ -53,9 +53,15 @@ def test_compress(axis: int | None, dtype: Any) -> None:
     np.testing.assert_array_equal(result, np.compress(condition, x, axis=axis))
 
 
+@pytest.mark.parametrize("axis", [None, 0, 1])
+def test_compress_by_a_longer_condition(axis: int | None) -> None:
+    """What is behind the end of the axis is no obstacle if nothing is chosen there, as in `numpy.compress`."""
+    agree("Compress", [np.arange(6).reshape(2, 3), np.array([False, True, *[False] * 5])], axis=axis)
+
+
 @pytest.mark.parametrize("shape", [(3,), (1, 2)], ids=str)
 def test_condition_that_does_not_fit(shape: tuple[int, ...]) -> None:
-    """It has rank 1 and may be shorter than the axis, says the specification; onnxruntime reads what it can."""
+    """It has rank 1 and chooses nothing behind the end of the axis; onnxruntime reads what it can."""
     with pytest.raises(InvalidArgument, match="does not fit an axis of 2 elements"):
         run("Compress", [np.zeros((2, 3)), np.ones(shape, bool)], axis=0)
 

@@ -67,17 +67,19 @@ def non_zero(ctx: KernelContext, x: Array) -> Array:
 def compress(ctx: KernelContext, x: Array, condition: Array, *, axis: int | None = None) -> Array:
     """Compress-9..28: slices along `axis` (elements of the flat tensor where absent) whose condition holds.
 
-    `condition` may be shorter than the axis; what it does not reach is left out.
+    `condition` may be shorter than the axis; what it does not reach is left out. It may be longer where it chooses
+    nothing there, as in `numpy.compress`, by which the operator is defined.
 
     Raises:
-        InvalidArgument: `axis` is out of range, or the condition is longer than it or not one-dimensional.
+        InvalidArgument: `axis` is out of range, or the condition chooses behind its end or is not one-dimensional.
     """
     xp, where_ = ctx.xp, ctx.node.location
     along = None if axis is None else normalized_axis(axis, x.ndim, where_)
     size = x.size if along is None else x.shape[along]
-    if condition.ndim != 1 or condition.shape[0] > size:
+    if condition.ndim != 1 or (condition.shape[0] > size and bool(xp.any(condition[size:]))):
         raise shape_error(f"The condition does not fit an axis of {size} elements.", where_, [x.shape, condition.shape])
     source, axis_ = (x.reshape(-1), 0) if along is None else (x, along)
+    condition = condition[:size]
     entries = condition.shape[0]
     if ctx.device != HOST or source.size <= _AT_A_TIME or entries < 2:
         return xp.take(source, xp.nonzero(condition)[0], axis=axis_)
