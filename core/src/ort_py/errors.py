@@ -348,7 +348,7 @@ class InvalidGraph(OrtPyError):
 
 
 class InconsistentGraph(InvalidGraph, Fail):
-    """Parts of a model do not fit together. onnxruntime tells this as a general failure (status 1, FAIL)."""
+    """Parts of a model do not fit together. onnxruntime reports this as a general failure (status 1, FAIL)."""
 
 
 class DanglingInputError(InvalidGraph, InvalidArgument):

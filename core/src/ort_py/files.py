@@ -1,4 +1,4 @@
-"""Files: what tells one from another, and opening them without waiting. A leaf that knows nothing of models and caches.
+"""Identities of files, and opening them without waiting. A leaf that knows nothing of models and caches.
 
 Prepared models, shared sessions, pickled sessions and weights that are read later all know a file by `FileIdentity`;
 nothing compares paths, sizes or times by itself.
@@ -126,7 +126,7 @@ def open_regular(path: str | os.PathLike[str], *, links: bool = True) -> BinaryI
         OSError: The file does not exist, it may not be read, or it is a directory, a device, a pipe or a socket.
         ValueError: The path contains a NUL.
     """
-    # Asked before opening as well: opening a device or a pipe can do something to whoever is at its other end.
+    # Asked before opening as well: opening a device or a pipe can affect its other end.
     _expect_regular(os.stat(path, follow_symlinks=links), path)  # noqa: PTH116 - a Path is ten times the cost
     flags = os.O_RDONLY | getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NONBLOCK", 0)
     handle = os.open(path, flags if links else flags | getattr(os, "O_NOFOLLOW", 0))

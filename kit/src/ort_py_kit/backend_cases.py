@@ -170,7 +170,7 @@ def compare(actual: Any, expected: Any, case: _Judged) -> None:
     The values of the cases in `UNDETERMINED` are not compared.
 
     Args:
-        actual: What was computed: a NumPy array or scalar, a list, None.
+        actual: The result: a NumPy array or scalar, a list, None.
 
     Raises:
         AssertionError: They differ.

@@ -1,7 +1,7 @@
 """The fake device: what the engine's own tests run on, and a reference for authors of device providers.
 
 A device without hardware on which copies, waits, order and lifetimes must be right, because nothing works by luck:
-arrays refuse NumPy, work is done only when somebody waits, and freed memory is poison. `fake_memory` holds the device
+arrays refuse NumPy, work is done only when a caller waits, and freed memory is poison. `fake_memory` holds the device
 and its memory, `fake_stream` the order of work, `fake_array` and `fake_module` the arrays and their functions,
 `fake_transfer` copies, `fake_kernels` a few operators, `fake_region` and `fake_provider` the provider, `fake_values`
 memory for users' values.

@@ -63,7 +63,7 @@ _VALUES = _words(
 
 
 _OUT = {"concatenate": 2, "dot": 2, "take": 3}
-"""Where functions that are not ufuncs take their output, when it is not given by name."""
+"""Position of the output of functions that are not ufuncs, when it is not given by name."""
 
 
 class FakeModule:

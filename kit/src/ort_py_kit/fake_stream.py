@@ -1,4 +1,4 @@
-"""Streams and events of the fake device: work is queued, and done only when somebody waits for it.
+"""Streams and events of the fake device: work is queued, and done only when a caller waits for it.
 
 Two streams have no order but the one events make: waiting for one leaves the other's work undone. So a wait that the
 engine forgot is not a matter of luck here; the reader finds poison every time.
@@ -42,7 +42,7 @@ class FakeStream(IStream):
         return len(self._queue)
 
     def enqueue(self, work: Callable[[], None]) -> None:
-        """Queue work; what it raises is raised at the next wait."""
+        """Queue work; its error is raised at the next wait."""
         self._queue.append(work)
 
     def run_until(self, event: FakeEvent) -> None:
@@ -51,7 +51,7 @@ class FakeStream(IStream):
             work = self._queue.popleft()
             try:
                 work()
-            except Exception as error:  # reported where somebody waits, as on a device
+            except Exception as error:  # reported at the next wait, as on a device
                 self._error = self._error or error
 
     def synchronize(self) -> None:

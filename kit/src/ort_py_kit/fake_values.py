@@ -29,7 +29,7 @@ class FakeDeviceMemory(IDeviceMemory):
     """Memory of a fake device.
 
     Attributes:
-        waits: How often `synchronize` was called.
+        waits: Calls of `synchronize`.
     """
 
     def __init__(self, owner: FakeDevice) -> None:

@@ -82,7 +82,7 @@ class Faults:
         """Let coming calls raise.
 
         Args:
-            times: How many; `math.inf` for all.
+            times: Number of calls; `math.inf` for all.
             after: Calls that go well before.
             error: Makes what they raise; a RuntimeError where None.
         """
@@ -149,7 +149,7 @@ class FaultyProvider(IExecutionProvider):
     """A provider with faults.
 
     Args:
-        inner: What it does else.
+        inner: The provider that does everything else.
     """
 
     def __init__(self, inner: IExecutionProvider, faults: Faults, name: str) -> None:

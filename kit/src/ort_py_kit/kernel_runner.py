@@ -37,7 +37,7 @@ class LocalKernelContext(KernelContext):
         node: The node.
         xp: Array module.
         constants: Inputs known when the kernel is bound, by position.
-        subgraphs: What stands in for the graphs of the node, by attribute: any function that returns a list.
+        subgraphs: Stand-ins for the graphs of the node, by attribute: any function that returns a list.
     """
 
     __slots__ = ("_constants", "_subgraphs")
@@ -88,7 +88,7 @@ def make_node_spec(
         domain: Operator domain.
         opset: Opset of the domain; the newest known where None.
         outputs: Number of outputs.
-        output_mask: Which outputs are present, where not all are.
+        output_mask: Whether each output is present, where not all are.
         attributes: Attributes as in `NodeSpec`.
         schemas: Schemas of operators that ONNX does not define.
     """
@@ -159,7 +159,7 @@ def run_kernel(
         domain: Operator domain.
         opset: Opset of the domain; the newest known where None.
         outputs: Number of outputs asked for.
-        output_mask: Which outputs are present, where not all are.
+        output_mask: Whether each output is present, where not all are.
         constants: Indices of the inputs that the context offers as known at planning.
         schemas: Schemas of operators that ONNX does not define.
         subgraphs: Functions that stand in for the graphs of the node, by attribute: each takes what the kernel gives,

@@ -30,7 +30,7 @@ _INPUT_SHAPE = (2, 3, 4)
 
 
 class Choices(ABC):
-    """Where a graph's choices come from. A search that shrinks what it finds begins with the first of each."""
+    """Source of a graph's choices. A search that shrinks what it finds begins with the first of each."""
 
     @abstractmethod
     def integer(self, first: int, last: int) -> int:

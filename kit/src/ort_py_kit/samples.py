@@ -26,7 +26,7 @@ class Sample:
     """A model and how it is fed.
 
     Attributes:
-        name: What it is called in messages.
+        name: Name in messages.
         model: The model; each of its inputs' symbolic sizes takes any value.
         low, high: Bounds of the random numbers that are fed.
     """
@@ -40,7 +40,7 @@ class Sample:
         """Fresh arrays for each input.
 
         Args:
-            size: What symbolic sizes are.
+            size: Value of symbolic sizes.
             seed: Seed of the numbers.
         """
         generator = np.random.default_rng(seed)
@@ -72,7 +72,7 @@ def sample_from_text(
     """A sample from ONNX's text form.
 
     Args:
-        name: What it is called in messages.
+        name: Name in messages.
         text: One graph, e.g. ``g (float[N, 8] x) => (float[N, 5] y) { y = MatMul(x, w) }``.
         weights: Shapes of random float32 initializers, by name.
         opset: Opset of the default domain.

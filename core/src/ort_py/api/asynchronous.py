@@ -103,7 +103,7 @@ async def run_asyncio(
 
 
 async def _stop(job: Job, waiting: asyncio.Future[Any]) -> None:
-    """Make a run end and wait a little for it, so that as a rule nothing of it goes on after the await."""
+    """Make a run end and wait a little for it, so that it has usually ended when the await returns."""
     job.stop()
     waiting.add_done_callback(_forget)
     try:

@@ -626,7 +626,7 @@ class InferenceSession(PrivateNames):
                 raise session_closed()
             return known[1]
         plan = assembled.program.plan
-        if known is None or known[0] is not plan:  # planned again: somebody else runs some of the nodes now
+        if known is None or known[0] is not plan:  # planned again: some nodes have another provider now
             from ort_py.inspection.fingerprint import fingerprint_of
 
             known = self._fingerprint = (plan, fingerprint_of(self._engine, plan))

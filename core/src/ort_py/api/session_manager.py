@@ -135,7 +135,7 @@ class SessionManager:
         sess_options, providers, provider_options: Defaults of requests.
         create: Makes a session; `InferenceSession`.
 
-    Usable from any thread, and in a forked child: it goes on with its parent's sessions. A context manager.
+    Usable from any thread, and in a forked child: it keeps its parent's sessions. A context manager.
     """
 
     def __init__(
@@ -205,7 +205,7 @@ class SessionManager:
 
         Raises:
             UsageError: The manager is closed.
-            ArgumentTypeError: What was given is not a model; a builtin TypeError too.
+            ArgumentTypeError: The argument is not a model; a builtin TypeError too.
             NoSuchFile: No model of this name is registered, and no such file exists.
             OrtPyError: The session cannot be made.
         """
@@ -323,11 +323,11 @@ class SessionManager:
             raise entry.failure
         with self._lock.held():
             session = entry.session
-            if session is not None and session.state == "closed":  # by somebody who should not have
+            if session is not None and session.state == "closed":  # by a caller who should not have
                 self._take_out(entry)
                 session = None
             if session is None:
-                return None  # or whoever was making it was interrupted, or it was closed before we came
+                return None  # or the thread that made it was interrupted, or it was closed before we came
             self._hits += 1
             return self._lend(entry, session)
 

@@ -1,6 +1,6 @@
 """Conditions of a cached entry besides the model: this machine, the versions of packages, and their files.
 
-Versions say enough of packages that were installed; those that somebody works on change without one, so the sizes and
+Versions say enough of packages that were installed; those under development change without one, so the sizes and
 times of a package's files count too. It does not depend on providers or sessions; who makes keys says which packages
 matter.
 """

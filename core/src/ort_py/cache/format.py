@@ -3,7 +3,7 @@
 Comes before `store`, which decides where files are. The description is whatever its reader wants, JSON for models; the
 blocks start on 64-byte boundaries, so that arrays can be used where they lie. Every byte is covered by a checksum: the
 description by a hash, the blocks, which may be gigabytes, by a CRC, which is five times as fast and finds damage as
-well; neither is meant against somebody who can write to the folder. Nothing is ever unpickled.
+well; neither protects against an attacker who can write to the folder. Nothing is ever unpickled.
 """
 
 from __future__ import annotations

@@ -213,7 +213,7 @@ class CacheStore:
             total += one.size
             if total <= capacity and (unused_seconds is None or now - one.used <= unused_seconds):
                 continue
-            with contextlib.suppress(OSError):  # Windows keeps files that somebody has mapped
+            with contextlib.suppress(OSError):  # Windows keeps mapped files
                 one.path.unlink()
                 removed.append(one)
                 total -= one.size

@@ -82,7 +82,7 @@ class WriteQueue:
         while True:
             with self._lock.held():
                 if not self._waiting:
-                    # Under the lock: whoever adds afterwards starts a new thread.
+                    # Under the lock: a later addition starts a new thread.
                     self._thread = None
                     return
                 pending = self._waiting.popleft()

@@ -182,7 +182,7 @@ def _show_warning(
     file: TextIO | None = None,
     line: str | None = None,
 ) -> None:
-    # Where in our code a warning was made says nothing to somebody at a terminal.
+    # Where in our code a warning was made says nothing to a user at a terminal.
     _warn(str(message))
 
 

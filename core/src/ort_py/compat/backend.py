@@ -1,7 +1,7 @@
 """Models prepared for ONNX's backend interface, as its test suites and converters use it.
 
-After `api`: makes sessions and asks them. Options that write files are refused, since whoever calls through this
-interface passes on what somebody else said.
+After `api`: makes sessions and asks them. Options that write files are refused, since callers of this
+interface pass on options of others.
 """
 
 from __future__ import annotations

@@ -160,7 +160,7 @@ def _concerns(distribution: str) -> bool:
 
 
 def _own_version() -> str:
-    # The package itself says it; only asked once somebody calls, when it has long been imported.
+    # The package itself says it; only asked in a call, when it has long been imported.
     found: str = sys.modules["ort_py"].__version__
     return found
 

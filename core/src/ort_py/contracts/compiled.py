@@ -99,7 +99,7 @@ class FrameResources:
             the outputs that the region has to make of them. It raises what `RegionInstance.bind` may let through. None
             where the engine checks each run itself. See `RegionInstance.admits_shapes`.
         time_check: Returns, in a run, the function that raises if the time of the run is over or the caller wants it to
-            end; None where nobody asks for it. An instance whose work consists of several native calls should call that
+            end; None where it is not needed. An instance whose work consists of several native calls should call that
             function between them.
     """
 
@@ -134,7 +134,7 @@ class RegionInstance(ABC):
 
         Raises:
             RunDeclined: This run is to be answered otherwise.
-            Exception: Whatever else it raises becomes an `ExecutionError` naming the region, and run fallback follows.
+            Exception: Any other error becomes an `ExecutionError` that names the region, and run fallback follows.
         """
 
     @abstractmethod
@@ -152,7 +152,7 @@ class RegionInstance(ABC):
     def reserved_bytes(self) -> int:
         """Optional. Bytes on the region's device that it keeps between runs: scratch memory, buffers of its own.
 
-        Asked for reports, from any thread, also while it runs; what it raises is logged.
+        Asked for reports, from any thread, also while it runs; its errors are logged.
         """
         return 0
 
@@ -191,7 +191,7 @@ class CompiledRegion(ABC):
         """Optional. Remarks about how the region has run since it was compiled, one per line. `session.plan` shows
         them.
 
-        E.g. why it does less than its claim said. Asked from any thread, also while it runs; what it raises is logged.
+        E.g. why it does less than its claim said. Asked from any thread, also while it runs; its errors are logged.
         """
         return ()
 

@@ -46,7 +46,7 @@ KernelCallable: TypeAlias = Callable[..., Any]
 
 It must not write to an input, nor return one or a view of one unless it declares `views`. Inputs that are weights are
 read-only on the host, where NumPy raises ValueError, because sessions share them and they may be pages of a file; on
-devices nobody checks.
+devices that are not checked.
 
 Where the `KernelDef` declares `out`, it is called in two forms, and may not know which one comes next:
 

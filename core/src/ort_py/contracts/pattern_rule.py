@@ -7,7 +7,7 @@
         def replacement(self, match, context):
             return NodeTemplate("Gemm", (match.name("a"), match.name("b"), match.name("bias")), (match.result,))
 
-The engine tells why a near match stays, from the pattern; `replacement` adds reasons of its own.
+The engine explains why a near match stays, from the pattern; `replacement` adds reasons of its own.
 """
 
 from __future__ import annotations

@@ -304,7 +304,7 @@ class ProviderFactory(ABC):
     @property
     def automatic(self) -> bool:
         """Optional. True if sessions that name no provider use it. Without it, listings put it behind all others, and
-        it runs nothing unless somebody asks for it by name: right for oracles, for hardware that costs money by the
+        it runs nothing unless it is asked for by name: right for oracles, for hardware that costs money by the
         run, and for what is on trial.
         """
         return True

@@ -182,7 +182,7 @@ class GraphEditor(ABC):
         Args:
             old: A value of this graph.
             new: A value of this graph or of one around.
-            returned: Where this graph returns `old`, let it return `new`; else it goes on returning `old`.
+            returned: Where this graph returns `old`, let it return `new`; else it still returns `old`.
 
         Raises:
             InvalidGraph: One of the values does not exist, or a reader would depend on itself.

@@ -35,7 +35,7 @@ CORE_API_RANGE = ApiRange(1, API_VERSION)
 """Contract versions this core can drive."""
 
 OLDEST_CURRENT = 1
-"""Versions of `CORE_API_RANGE` before this one are deprecated: driven as ever, with a remark in the record."""
+"""Versions of `CORE_API_RANGE` before this one are deprecated: used as before, with a remark in the record."""
 
 
 def deprecation(written_for: ApiRange) -> str:

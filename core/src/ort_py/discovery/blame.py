@@ -74,7 +74,7 @@ def culprit_of(error: BaseException, distribution: str = "", modules: Iterable[s
 
 
 def _lacking(error: BaseException) -> str:
-    """The module that is missing, or lacks a name that somebody asked it for."""
+    """The module that is missing, or lacks a name that was imported from it."""
     if isinstance(error, ImportError):
         return error.name or ""
     if isinstance(error, AttributeError):

@@ -60,7 +60,7 @@ class ProviderInstances:
         """Create one more provider, which takes its place before the provider that completes.
 
         Returns:
-            The provider, or the record of its failure: the session goes on with the providers that it has.
+            The provider, or the record of its failure: the session continues with the providers that it has.
         """
         provider = guarded(partial(_create, one, context))
         if isinstance(provider, Raised):

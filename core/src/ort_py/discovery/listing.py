@@ -28,7 +28,7 @@ def get_installed_providers() -> list[str]:
 def get_available_providers() -> list[str]:
     """Names of the providers usable on this machine, in automatic order, CPUExecutionProvider last.
 
-    Behind it stand those that sessions use only where somebody names them (`ProviderFactory.automatic`).
+    Behind it stand those that sessions use only where they are named (`ProviderFactory.automatic`).
 
     Loads the light plug-ins and probes them once a process; imports no vendor package.
 

@@ -179,7 +179,7 @@ class Assembler:
             kept: Packed forms that an earlier process made of the constants.
 
         Raises:
-            Exception: Whatever a provider raises; nothing falls back here.
+            Exception: An error of a provider; nothing falls back here.
         """
         constants = self._constants(providers, kept)
         try:

@@ -27,11 +27,11 @@ def assignment_record(assignment: Assignment, written: ModelWriter, keys: Mappin
     """An assignment as JSON holds it.
 
     Args:
-        assignment: Of a model that `written` has written.
+        assignment: The assignment of a model that `written` has written.
         written: Provides the numbers of nodes and graphs.
 
     Raises:
-        NotStorableError: Somebody runs a node that is not in the model.
+        NotStorableError: A provider runs a node that is not in the model.
     """
     kernels: dict[tuple[Any, ...], int] = {}
     rows: dict[tuple[Any, ...], int] = {}

@@ -49,7 +49,7 @@ class Contributions:
         self._replaced: list[IAllocator] = []
 
     def introduce(self, provider: IExecutionProvider, origin: str) -> None:
-        """Ask a provider, once, for what it brings. Where that raises, nothing of it is kept.
+        """Ask a provider, once, for its contributions. Where that raises, none of them is kept.
 
         Args:
             origin: Distribution that it comes from, for messages about its kernels.

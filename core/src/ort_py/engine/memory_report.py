@@ -3,7 +3,7 @@
 Plain values with a table and JSON. Comes after planning, whose rooms are asked here.
 
 `settle_memory` checks the bound on all of it when a session is made: what is there already must leave room for a run.
-During runs `execution.watch` goes on counting; before constants are made `limits.budget` does. All three raise the same
+During runs `execution.watch` counts on; before constants are made `limits.budget` does. All three raise the same
 error.
 """
 

@@ -2,7 +2,7 @@
 
 A recipe makes the engine again: with other providers, for a session that is unpickled, or to verify results. It never
 holds a part of the engine itself. `open_again` in `opening` follows a recipe; here is what a recipe holds, and how it
-tells that a model's file is still the one that was read.
+shows that a model's file is still the one that was read.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class FileReference:
     external: tuple[tuple[str, FileIdentity, ContentHash], ...] = ()
 
     def with_content(self, fingerprint: ContentHash, files: Sequence[tuple[str, FileIdentity]]) -> FileReference:
-        """The reference with everything that tells whether the file is the same when it is read again.
+        """The reference with everything that shows whether the file is the same when it is read again.
 
         Hashes are computed when they are asked for. Pickling does so, and reads all external data for it.
 
@@ -61,7 +61,7 @@ class FileReference:
         return replace(self, fingerprint=fingerprint, external=external)
 
     def is_unchanged(self) -> bool:
-        """Return whether the file's identity tells that its content is the same. Where it does not, the content
+        """Return whether the file's identity shows that its content is the same. Where it does not, the content
         decides.
 
         Raises:

@@ -33,7 +33,7 @@ class RegionCompiler:
         least_seconds: Regions that were compiled faster are not kept.
 
     Attributes:
-        keys: Key of each region's artifact, as far as known. Whoever restores a session knows them already: to find
+        keys: Key of each region's artifact, as far as known. A restored session knows them already: to find
             them out is to write each region as a model.
     """
 

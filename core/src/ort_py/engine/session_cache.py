@@ -82,7 +82,7 @@ class Restored:
     """The content that the cache had.
 
     Attributes:
-        notes: What its preparation did, in lines.
+        notes: Lines about its preparation.
     """
 
     model: Model

@@ -1,13 +1,13 @@
 """Fused nodes written out again, where that lets a provider keep what it was asked to run.
 
-Comes after the transforms, before partitioning. A fusion is good for whoever has the operator, and takes the nodes it
+Comes after the transforms, before partitioning. A fusion helps a provider that has the operator, and takes the nodes it
 was made of from a provider that has only those. Two rules decide which of them a node stays:
 
 * A user who names providers wants them to run what they can. A fused node is kept if the first named provider that runs
   its parts also runs it whole, and written out otherwise. The role of the CPU provider does not count as named.
 * The parts would leave the device of a provider that runs them all, for the host or another device.
 
-Where neither applies the fused operator is left to whoever has it.
+Where neither applies, the fused operator is left to the provider that has it.
 """
 
 from __future__ import annotations

@@ -153,7 +153,7 @@ class _Shared:
                     under_way.append(found)
         except Empty:
             self._order.put(None)  # for another thread that waits for a result
-        # Last, when nothing waits any more: whoever stops what it does would take the next one.
+        # Last, when nothing waits any more: an idle worker would take the next one.
         self._stop()
         for job in under_way if wait else ():
             job.future.exception()

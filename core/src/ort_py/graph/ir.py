@@ -300,7 +300,7 @@ class Model:
         kept: The model's bytes, where they came from no file and large constants make up most of them.
         declared_outputs: Types that the model declares for its outputs, in order, before inference made them better.
         external_files: Path and content of each file of external data that was read for it, whatever was folded away.
-        budget: What the load may still do: whatever types or changes the model asks it. Without end once the model is
+        budget: Limits of the load, asked before types are inferred and before changes. Without bounds once the model is
             loaded.
         graph: The main graph.
     """

@@ -154,7 +154,7 @@ class HookManager:
         return sorted({getattr(plugin, "__name__", "") or type(plugin).__module__ for plugin in others})
 
     def contributions(self, hook_name: str) -> list[tuple[str, Any]]:
-        """Ask every plug-in what it contributes.
+        """Ask every plug-in for its contributions.
 
         Args:
             hook_name: One of the contributing hooks, e.g. ``"ort_py_kernels"``.

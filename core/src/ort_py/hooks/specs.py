@@ -237,7 +237,7 @@ def ort_py_region_compiled(event: CompileEvent) -> None:
 
 @hookspec
 def ort_py_run_declined(event: DeclinedEvent) -> None:
-    """Observe: a region left a run to other kernels. On the running thread; the run goes on."""
+    """Observe: a region left a run to other kernels. On the running thread; the run continues."""
 
 
 @hookspec

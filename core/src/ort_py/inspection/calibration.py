@@ -35,7 +35,7 @@ _WIDE = 1 << 20
 """Elements of what is copied and added: larger than caches."""
 
 _SIDE = 384
-"""Side of the matrices whose product tells the speed of arithmetic."""
+"""Side of the matrices whose product shows the speed of arithmetic."""
 
 _TINY = 4
 

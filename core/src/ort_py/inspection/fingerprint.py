@@ -1,7 +1,7 @@
 """A session's identity in twelve letters: equal on every machine of a fleet that would run the same.
 
 Model, versions, providers with their options, the session's options and the plan each have a part, so that two that
-differ say where. Computed from an engine when somebody asks; knows no runs.
+differ say where. Computed from an engine at the first request; knows no runs.
 """
 
 from __future__ import annotations

@@ -130,7 +130,7 @@ def _standardized(node: NodeSpec, inputs: Sequence[Any]) -> Cut | None:
 
 
 def _without(shape: tuple[int, ...], axes: Sequence[int], *, keeps: bool = True) -> Cut | None:
-    """All axes but some; `keeps` tells whether the results have these too, with one entry."""
+    """All axes but some; `keeps` says whether the results have these too, with one entry."""
     rank = len(shape)
     if any(not -rank <= axis < rank for axis in axes):
         return None

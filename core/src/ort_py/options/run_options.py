@@ -134,7 +134,7 @@ class _Overlay(dict[str, Any]):
 def overlay_of(options: RunOptions | None) -> RunOptions:
     """Return options that show the values of others until an attribute of theirs is set.
 
-    The engine sets `terminate` of an overlay to stop a run that it has started for somebody: the caller's options stay
+    The engine sets `terminate` of an overlay to stop a run that it has started for a caller, whose options stay
     as they are, and the caller may set `terminate` as well.
 
     Args:

@@ -51,11 +51,11 @@ class Effect(Enum):
     set."""
 
     RUNS = "runs"
-    """How runs go: memory that is kept, files that are written, checks. The prepared model is the same, so the option
+    """How models run: memory, files that are written, checks. The prepared model is the same, so the option
     is no part of its key in the cache, nor of the session's fingerprint."""
 
     PROGRAM = "program"
-    """Which program a session makes of a model. The key in the cache and the fingerprint both contain the option."""
+    """The program that a session makes of a model. The key in the cache and the fingerprint both contain the option."""
 
     MACHINE = "program on this machine"
     """Like `PROGRAM`, but set differently on machines that run the same, so the fingerprint does not contain it."""

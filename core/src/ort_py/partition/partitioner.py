@@ -136,7 +136,7 @@ class _Placing:
             )
 
     def _kernel(self, place: int, index: int) -> bool:
-        """Give one node to a provider's kernel; False, with the reason, where it claimed what it has no kernel for."""
+        """Give one node to a provider's kernel; False, with the reason, where it has no kernel for its claim."""
         answer = self.answers[place]
         match = self.kernels.find(answer.provider.name, self.view.nodes[index])
         if match.kernel is None:

@@ -5,7 +5,7 @@ end that begins with them, each on the lane where it would end first; reading wh
 steps too short to be handed over stay with what they read. A task is what lies on a lane between two meetings; no
 thread ever waits inside one. Lanes are only the way to tasks: any thread may run any task.
 
-Comes after `dependencies`. It is independent of slots and threads; times are numbers that somebody measured.
+Comes after `dependencies`. It is independent of slots and threads; times are measured numbers.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from ort_py.planning.dependencies import Dependencies
 __all__ = ["Arrangement", "LaneTask", "arrange"]
 
 _LONGEST = 500_000
-"""Nanoseconds after which a task is cut although no other lane waits: whoever is idle can take the rest."""
+"""Nanoseconds after which a task is cut although no other lane waits: an idle thread can take the rest."""
 
 
 @dataclass(frozen=True, slots=True)

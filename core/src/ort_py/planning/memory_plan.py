@@ -72,7 +72,7 @@ class MemoryPlan:
 
     Attributes:
         steps: Number of each step that writes into given memory, with the indices in `values` of its outputs.
-        checks: (slot, shape) to look at after a step: where another shape is found, the run goes on unplanned.
+        checks: (slot, shape) to look at after a step: where another shape is found, the run continues unplanned.
         sizes: Bytes of memory, by device.
     """
 

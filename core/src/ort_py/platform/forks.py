@@ -114,7 +114,7 @@ class ForkPause:
     """Keeps forks and native calls apart.
 
     Args:
-        longest: Seconds that a fork waits for calls at most. After that it goes on, and the child may find locks that
+        longest: Seconds that a fork waits for calls at most. After that it continues, and the child may find locks that
             are held.
 
     Attributes:

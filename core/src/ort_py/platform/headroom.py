@@ -17,7 +17,7 @@ __all__ = ["BLAS_BUFFER", "has_headroom", "start_thread"]
 
 _THREAD = 16 << 20
 """Bytes for a thread: its stack, and a heap of its own. One that finds no memory in its first steps never reports
-that it started, and whoever starts it waits forever."""
+that it started, and the thread that starts it waits forever."""
 
 BLAS_BUFFER = 40 << 20
 """Bytes of the buffer that a BLAS takes for a thread: 32 MiB in OpenBLAS's builds for x86-64, and some beside."""

@@ -48,7 +48,7 @@ def package_files(kind: str, names: PackageNames, licence: str = "Apache-2.0", a
     """A package's files.
 
     Args:
-        author: Who holds the copyright; "the authors of" the distribution where empty.
+        author: Holder of the copyright; "the authors of" the distribution where empty.
 
     Returns:
         Text by relative path, sorted; paths have forward slashes.

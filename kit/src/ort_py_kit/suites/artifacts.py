@@ -42,10 +42,10 @@ class KeptRegion:
 
     Attributes:
         sample: Name of the sample it is of.
-        artifact: What it gave.
+        artifact: Its artifact.
         inputs, outputs: Names of the values at its border, in its order.
         feeds: Arrays by name, for each size.
-        results: What the compiled region computes of them.
+        results: Results of the compiled region for them.
     """
 
     sample: str

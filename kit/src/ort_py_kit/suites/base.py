@@ -60,7 +60,7 @@ class ProviderChecks:
             ``test_arrays_may_be_empty: reason`` for each, ``version/Softmax-11: reason`` for a version of an operator;
             one that passes is a failure.
         cases: Whether ONNX's backend cases are run; or words, of which one must be in a case's id.
-        graphs: How many random graphs are compared with the CPU provider.
+        graphs: Number of random graphs that are compared with the CPU provider.
     """
 
     provider: ClassVar[str] = ""

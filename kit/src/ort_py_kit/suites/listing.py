@@ -23,7 +23,7 @@ from ort_py_kit.suites.child import module_of, run_child
 __all__ = ["PROBE_SECONDS", "ListingChecks"]
 
 PROBE_SECONDS = 0.02
-"""What the contract allows a probe."""
+"""Seconds that the contract allows a probe."""
 
 _TRIES = 12
 """Fresh processes of which the quickest probe counts: a busy machine makes the others slow."""

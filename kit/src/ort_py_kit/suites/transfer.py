@@ -1,4 +1,4 @@
-"""A provider's copies: bytes arrive as they were, in arrays of their own, whoever copies at the same time."""
+"""A provider's copies: bytes arrive as they were, in arrays of their own, also where several threads copy."""
 
 from __future__ import annotations
 

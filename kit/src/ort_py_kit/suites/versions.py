@@ -133,7 +133,7 @@ class _Outcome:
 
     Attributes:
         ran: Whether the provider ran the operator.
-        problem: What was wrong with the results; ``""`` where nothing was.
+        problem: Fault of the results; ``""`` where there was none.
         refusal: Why the provider did not run it.
     """
 

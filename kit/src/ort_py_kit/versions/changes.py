@@ -1,4 +1,4 @@
-"""Where a version of an operator changed its meaning, and how the same computation was written before.
+"""Changes of meaning between versions of an operator, and the earlier forms of the same computation.
 
 Only changes that the schemas do not show stand here: another default rule of broadcasting, a mode of execution that was
 an attribute, names of modes, axes counted from the end. Read from the change log of ONNX's operators. `rewriting`

@@ -26,7 +26,7 @@ class CannotRewrite(Exception):
 
 @dataclass(slots=True)
 class Draft:
-    """One node, what it is fed and what it has to give.
+    """One node with its inputs and its expected outputs.
 
     Attributes:
         inputs: Names of the values the node reads, ``""`` where an optional input is absent.

@@ -8,7 +8,7 @@ provider. Each is done at most once for a run and provider, so that every run en
 A program that was planned again takes over at once, for all threads, but the one before it is kept until a run has
 succeeded: where every provider fails alike, the model or its inputs are to blame, and it comes back. `exchange` changes
 an engine's program, `split_runs` runs in parts, and `state` holds what is remembered. Where a session has got another
-engine meanwhile, the run goes on there.
+engine meanwhile, the run continues there.
 """
 
 from __future__ import annotations

@@ -72,7 +72,7 @@ def try_again(engine: Engine, runner: Runner, name: str) -> Runner:
             _logger.info("%s is not used again: %s: %s", name, type(refused).__name__, refused)
             breaker.failed()
             return runner
-        except BaseException:  # Ctrl-C: whoever comes next may try
+        except BaseException:  # Ctrl-C: the next run may try
             breaker.abandon()
             raise
         record = FallbackRecord("run", name, "its runs succeed again now", replacement=name, action="tried again")

@@ -84,7 +84,7 @@ class SchemaRegistry:
         return self._found[key]
 
     def opset(self, node: Node) -> int:
-        """Opset in force for a node; domains somebody knows need no import and then mean their newest opset."""
+        """Opset in force for a node; known domains need no import and then mean their newest opset."""
         known = node.opset_version
         if known:
             return known

@@ -51,7 +51,7 @@ def validate(model: Model, schemas: SchemaRegistry) -> None:
                 continue
             node.since_version = schema.since_version
             if not node.opset_version:
-                # Written down, so that inference and whoever writes the model again agree with us.
+                # Written down, so that inference and a model written from this one agree with us.
                 model.opset_imports[node.domain] = schemas.opset(node)
             problems.extend(f"{_title(node)}: {text}" for text in _node_problems(node, schema))
     raise_problems(problems, "The model is not valid ONNX.", model.source, _UNKNOWN_FIX if unknown else _FIX)

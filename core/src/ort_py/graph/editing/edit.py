@@ -230,7 +230,7 @@ class Editor(ReadingEditor):
             node.graph.model.opset_imports.setdefault(node.domain, opset or 1)
         schema = schemas.lookup(node)
         if schema is None and node.body is not None:
-            # Whoever runs it knows it, and who does not gets its body, which says what it writes.
+            # Providers that do not know it get its body, which shows the types of its outputs.
             node.since_version = node.opset_version
             if any(value is not None and value.type is None for value in node.outputs):
                 for value, found in zip(node.outputs, types_of(node, node.body, self.state), strict=False):

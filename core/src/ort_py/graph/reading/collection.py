@@ -35,7 +35,7 @@ class _Uncounted:
     def collect(self) -> None:
         """Collect old objects, if a quarter of them are new."""
         collections = gc.get_stats()[-1]["collections"]
-        if collections != self._collections:  # somebody else has
+        if collections != self._collections:  # another thread has
             self._collections, self._made = collections, 0
         if self._made <= max(_LEAST, self._old // 4):
             return
@@ -72,7 +72,7 @@ def _age() -> None:
     """Let all that was made meanwhile count as old. Else the next collection of young objects, a moment later, would
     look at every part of a large graph, which lives as long as its session."""
     freeze, unfreeze = getattr(gc, "freeze", None), getattr(gc, "unfreeze", None)  # CPython's
-    # Not where somebody has frozen objects on purpose, for a fork: those would thaw.
+    # Not where the program has frozen objects on purpose, for a fork: those would thaw.
     if freeze is not None and unfreeze is not None and not gc.get_freeze_count():
         freeze()
         unfreeze()

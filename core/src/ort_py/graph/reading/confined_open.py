@@ -1,7 +1,7 @@
 """Opening a file below a folder with no way out of it, not even for a moment. The only module with POSIX-only calls.
 
 Where the system has directory handles, every step from the folder to the file is opened relative to the handle of
-the step before, and no step may be a link: whatever somebody swaps meanwhile, what is opened lies in the folder.
+the step before, and no step may be a link: whatever is swapped meanwhile, the opened file lies in the folder.
 Elsewhere the real path is checked, the file opened, and the open file compared with what the path then names.
 
 Links *inside* the folder are allowed, as are links to the folder in which the model really lies (model hubs keep links
@@ -59,7 +59,7 @@ def _by_handles(root: Path, below: Sequence[str]) -> BinaryIO:
             inner = _step(part, os.O_DIRECTORY, handle)
             os.close(handle)
             handle = inner
-        # Without O_NONBLOCK, opening a named pipe would wait for somebody to write to it.
+        # Without O_NONBLOCK, opening a named pipe would wait for a writer.
         opened = _step(below[-1], os.O_NONBLOCK, handle)
     finally:
         os.close(handle)

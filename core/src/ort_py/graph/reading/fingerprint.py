@@ -1,6 +1,6 @@
-"""The hash that tells one model's bytes from another's. A leaf: sessions that load nothing ask for it too.
+"""The hash that distinguishes the bytes of models. A leaf: sessions that load nothing need it too.
 
-A file is hashed when somebody asks: a session does not need to know, and reading all of a large model takes longer than
+A file is hashed at the first request: sessions do not need the hash, and reading all of a large model takes longer than
 making one. Large contents are hashed in pieces, by several threads at once, and the hash is one of the pieces' hashes.
 """
 

@@ -1,4 +1,4 @@
-"""Types of one node's outputs from its inputs' types, for any operator that somebody can type.
+"""Types of one node's outputs from its inputs' types, for any operator that can be typed.
 
 Used by `shapes` for nodes one by one, and by `edit` for new nodes. ONNX's own operators are asked through `onnx_types`,
 contributed ones through their schema, the few that are left through `inference_gaps`.

@@ -27,7 +27,7 @@ from ort_py.lazy_dataclass import dataclass
 __all__ = ["WeightStats", "WeightStore", "process_store"]
 
 _READ_LATER = 64 << 10
-"""Bytes from which a constant in a model's file is left there until somebody asks: below, hashing it costs less than
+"""Bytes from which a constant in a model's file stays there until the first request: below, hashing costs less than
 opening the file again."""
 
 

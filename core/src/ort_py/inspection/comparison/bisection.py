@@ -26,7 +26,7 @@ from ort_py.transforms.report import OptimisationReport, Rewrite
 __all__ = ["bisect"]
 
 _REWRITES = 20
-"""Rewrites in a report, where nothing tells which of them it was."""
+"""Rewrites in a report, where it is unknown which of them it was."""
 
 
 def bisect(

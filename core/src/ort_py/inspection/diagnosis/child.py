@@ -1,6 +1,6 @@
 """The process that tries one provider: ``python -m ort_py.inspection.diagnosis.child FILE ADDRESS``.
 
-Each stage is noted in the file before it begins, so that whoever started the process knows what was under way when it
+Each stage is noted in the file before it begins, so that the parent process knows what was under way when it
 ended or had to be ended. What the plug-in prints goes elsewhere.
 """
 

@@ -50,7 +50,7 @@ def try_provider(name: str, completing: Sequence[str]) -> TrialRun:
     for operators in MODELS:
         options = SessionOptions()
         options.cost_model, options.cache_dir = "always", "off"
-        options.pin_cpu = True  # completion by somebody fast would be a test of that one
+        options.pin_cpu = True  # completion by another provider would be a test of that one
         options.graph_optimization_level = GraphOptimizationLevel.ORT_DISABLE_ALL
         try:
             session = InferenceSession(_model(operators), options, providers=[name, *completing], enable_fallback=0)

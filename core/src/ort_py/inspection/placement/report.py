@@ -2,7 +2,7 @@
 page.
 
 A record for each of ten thousand nodes takes a tenth of the time of making their session, and few ask: they are made
-when somebody does, or when the session closes and lets its graph go. Islands, borders and suggestions come from
+when they are first used, or when the session closes and lets its graph go. Islands, borders and suggestions come from
 `flow`, `islands` and `merging`; the files from `annotated` and `page`.
 """
 

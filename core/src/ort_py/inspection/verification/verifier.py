@@ -136,7 +136,7 @@ class Verifier:
         return False
 
     def _seen(self) -> int:
-        """Runs begun so far. A count hands out its numbers to all threads without a lock, and tells the next one."""
+        """Runs begun so far. A count hands out its numbers to all threads without a lock, and shows the next one."""
         return int(repr(self._numbers).removeprefix("count(").removesuffix(")")) - 1
 
     def drop(self) -> None:
@@ -179,7 +179,7 @@ class Verifier:
     # -- in the background -------------------------------------------------------------------------------------
 
     def _work(self, step: Any, *arguments: Any) -> None:
-        """Make a step of a verification; whoever closes the verifier meanwhile leaves the reference to this."""
+        """Make a step of a verification. A thread that closes the verifier meanwhile leaves the reference to this."""
         picked: PickedRun = arguments[0]
         with self._changed:
             self._working += 1

@@ -4,7 +4,7 @@ Exporters hand weights from iteration to iteration, because their own loops have
 outside they are constants again, so that a provider packs them once and rules see what they are; and their types are
 known, where those of carried values may change with each iteration.
 
-The loop goes on carrying them, which takes no step: only the nodes that read them inside, and the result outside, are
+The loop still carries them, which takes no step: only the nodes that read them inside, and the result outside, are
 changed.
 """
 

@@ -1,7 +1,7 @@
 """Loop invariants: values that every iteration recomputes from unchanged values are computed once, in front of the
 loop.
 
-The body goes on reading it, as a value of the graph around, which outlives the iterations. A loop may run zero times:
+The body still reads it, as a value of the graph around, which outlives the iterations. A loop may run zero times:
 so only what cannot fail moves (`unfailing`), unless the loop is known to run. What a loop that never runs would compute
 stays where it is.
 

@@ -60,7 +60,7 @@ def _counts(b: GradientBuilder, call: Call, window: Window, ones: str) -> str:
 
 @rule("MaxPool", since=8)
 def max_pool(b: GradientBuilder, call: Call) -> Gradients:
-    """The largest element of each window, at the position the operator itself tells."""
+    """The largest element of each window, at the position that the operator itself returns."""
     if call.attribute("storage_order", 0):
         raise unsupported(call, "its indices are in column-major order")
     kernel = call.attribute("kernel_shape")
