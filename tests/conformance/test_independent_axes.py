@@ -128,14 +128,14 @@ def test_blocks_give_the_same(name: str, monkeypatch: pytest.MonkeyPatch) -> Non
     """Each operator gives the same in blocks of one entry."""
     expected = _ran(name, None)
     cut: list[independent_axes.Cut] = []
-    made = blocks._Cut._made
+    made = blocks._Cut._in_blocks
 
     def noted(self: Any, place: independent_axes.Cut, *rest: Any) -> Any:
         cut.append(place)
         return made(self, place, *rest)
 
     monkeypatch.setattr(blocks, "_WORTH_CUTTING", 2)
-    monkeypatch.setattr(blocks._Cut, "_made", noted)
+    monkeypatch.setattr(blocks._Cut, "_in_blocks", noted)
     found = _ran(name, 100.0)
     assert cut
     for one, wanted in zip(found, expected, strict=True):

@@ -12,7 +12,7 @@ from core.tests.driving import HostProvider
 from ort_py.contracts import KernelDef
 from ort_py.errors import LimitError
 from ort_py.kernels.binding import BoundKernel, KernelServices, bind_kernel
-from ort_py.limits import Limits, looking
+from ort_py.limits import Limits, checking_time
 from ort_py_kit.kernel_runner import make_node_spec
 
 pytestmark = pytest.mark.quick
@@ -49,7 +49,7 @@ def nobody(ahead: float = 0.0) -> None:
 def test_an_element_wise_call_is_cut() -> None:
     """The blocks make up the result of one call."""
     kernel = Recorder(np.sqrt)
-    with looking(nobody):
+    with checking_time(nobody):
         result = bound(kernel, "Sqrt", [X]).call(X)
     np.testing.assert_array_equal(result, np.sqrt(X))
     assert len(kernel.shapes) > 1
@@ -70,7 +70,7 @@ def test_the_call_ends_between_blocks() -> None:
         if kernel.shapes:
             raise LimitError("over")
 
-    with looking(over), pytest.raises(LimitError):
+    with checking_time(over), pytest.raises(LimitError):
         bound(kernel, "Sqrt", [X]).call(X)
     assert len(kernel.shapes) == 1
 
@@ -78,7 +78,7 @@ def test_the_call_ends_between_blocks() -> None:
 def test_operands_broadcast() -> None:
     """Of an operand with one entry along the cut axis, every block gets that entry."""
     kernel, column, row = Recorder(np.add), X[:, :1].copy(), X[:1].copy()
-    with looking(nobody):
+    with checking_time(nobody):
         result = bound(kernel, "Add", [column, row]).call(column, row)
     np.testing.assert_array_equal(result, column + row)
     assert len(kernel.shapes) > 1
@@ -87,7 +87,7 @@ def test_operands_broadcast() -> None:
 def test_a_constant_is_never_cut() -> None:
     """The kernel may have prepared its content."""
     kernel = Recorder(np.add)
-    with looking(nobody):
+    with checking_time(nobody):
         bound(kernel, "Add", [X, X], constants={1: X}).call(X, X)
     assert kernel.shapes == [X.shape]
 
@@ -96,7 +96,7 @@ def test_a_given_array_is_written_to() -> None:
     kernel, out = Recorder(np.sqrt), np.zeros_like(X)
     into = bound(kernel, "Sqrt", [X], out=True).into
     assert into is not None
-    with looking(nobody):
+    with checking_time(nobody):
         assert into(X, out) is out
     np.testing.assert_array_equal(out, np.sqrt(X))
     assert len(kernel.shapes) > 1
@@ -106,7 +106,7 @@ def test_the_reduced_axis_stays_whole() -> None:
     """Rows are reduced in blocks of rows, though the rows are longer."""
     kernel, wide = Recorder(lambda x: x.max(axis=1)), X.reshape(512, 2048)
     attributes = {"axes": (1,), "keepdims": 0}
-    with looking(nobody):
+    with checking_time(nobody):
         result = bound(kernel, "ReduceMax", [wide], attributes=attributes).call(wide)
     np.testing.assert_array_equal(result, wide.max(axis=1))
     assert len(kernel.shapes) > 1
@@ -117,7 +117,7 @@ def test_the_limit_of_one_allocation_holds_for_the_whole() -> None:
     """Blocks do not hide how large the result is."""
     kernel = Recorder(lambda x: x.astype(np.float64))
     services = KernelServices(Limits(run_seconds=1.0, single_allocation_bytes=5 << 20))
-    with looking(nobody), pytest.raises(LimitError, match="allocation"):
+    with checking_time(nobody), pytest.raises(LimitError, match="allocation"):
         bound(kernel, "Cast", [X], services, attributes={"to": 11}).call(X)
     assert len(kernel.shapes) == 1
 
@@ -131,7 +131,7 @@ def test_a_kernel_that_wants_contiguous_inputs_gets_them() -> None:
         return np.sqrt(x)
 
     flat = X.reshape(2, -1)
-    with looking(nobody):
+    with checking_time(nobody):
         result = bound(Recorder(function), "Sqrt", [flat]).call(flat)
     np.testing.assert_array_equal(result, np.sqrt(flat))
     assert len(seen) > 1

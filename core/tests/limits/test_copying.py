@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from ort_py.errors import LimitError
-from ort_py.limits import copying, looking
+from ort_py.limits import checking_time, copying
 from ort_py.limits.copying import contiguous_copy
 
 pytestmark = pytest.mark.quick
@@ -24,7 +24,7 @@ def test_the_copy_is_equal_and_contiguous(monkeypatch: pytest.MonkeyPatch, looke
         looks.append(None)
 
     for array in (X, X.astype(str).astype(object)):
-        with looking(check if looked_at else None):
+        with checking_time(check if looked_at else None):
             made = contiguous_copy(array)
         np.testing.assert_array_equal(made, array)
         assert made.flags.c_contiguous
@@ -42,6 +42,6 @@ def test_the_rest_is_not_copied(monkeypatch: pytest.MonkeyPatch) -> None:
         if len(looks) == 2:
             raise LimitError("over")
 
-    with looking(over), pytest.raises(LimitError):
+    with checking_time(over), pytest.raises(LimitError):
         contiguous_copy(X)
     assert len(looks) == 2

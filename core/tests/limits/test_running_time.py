@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import pytest
 
 from ort_py.errors import LimitError
-from ort_py.limits import in_looked_at_parts, is_looked_at, look, looking, running_time
+from ort_py.limits import check_time, checking_time, in_checked_parts, is_checked, running_time
 from ort_py.limits.running_time import refuse_ahead
 
 pytestmark = pytest.mark.quick
@@ -20,27 +20,27 @@ def _over(ahead: float = 0.0) -> None:
 
 
 def test_nobody_is_asked_outside() -> None:
-    """Without a run, and behind its end, looking does nothing."""
-    look()
-    with looking(_over), pytest.raises(LimitError):
-        look()
-    look()
+    """Without a run, and behind its end, a check does nothing."""
+    check_time()
+    with checking_time(_over), pytest.raises(LimitError):
+        check_time()
+    check_time()
 
 
 def test_an_inner_block_asks_its_own() -> None:
     """The session inside of a kernel has a time of its own, or none."""
-    with looking(_over):
-        with looking(None):
-            look()
+    with checking_time(_over):
+        with checking_time(None):
+            check_time()
         with pytest.raises(LimitError):
-            look()
+            check_time()
 
 
 def test_threads_with_the_context_ask_too() -> None:
     """A thread that helps runs in a copy of the context."""
     seen: list[int] = []
-    with looking(lambda ahead=0.0: seen.append(threading.get_ident())):
-        thread = threading.Thread(target=contextvars.copy_context().run, args=(look,))
+    with checking_time(lambda ahead=0.0: seen.append(threading.get_ident())):
+        thread = threading.Thread(target=contextvars.copy_context().run, args=(check_time,))
         thread.start()
         thread.join()
     assert len(seen) == 1
@@ -52,8 +52,8 @@ def test_parts_cover_the_rows_once(rows: int, grain: int) -> None:
     """In order, without gaps, none smaller than the grain, and not very many."""
     parts: list[tuple[int, int]] = []
     asked: list[None] = []
-    with looking(lambda ahead=0.0: asked.append(None)):
-        in_looked_at_parts(grain, lambda start, stop: parts.append((start, stop)))(0, rows)
+    with checking_time(lambda ahead=0.0: asked.append(None)):
+        in_checked_parts(grain, lambda start, stop: parts.append((start, stop)))(0, rows)
     assert [one for start, stop in parts for one in range(start, stop)] == list(range(rows))
     assert all(stop - start >= min(grain, rows) for start, stop in parts)
     assert len(parts) == len(asked) <= 33
@@ -63,7 +63,7 @@ def test_the_function_itself_where_nobody_asks() -> None:
     def fn(start: int, stop: int) -> None:
         """Do nothing."""
 
-    assert in_looked_at_parts(1, fn) is fn
+    assert in_checked_parts(1, fn) is fn
 
 
 def test_the_rest_is_not_begun() -> None:
@@ -74,8 +74,8 @@ def test_the_rest_is_not_begun() -> None:
         if len(parts) == 3:
             _over()
 
-    with looking(check), pytest.raises(LimitError):
-        in_looked_at_parts(10, lambda start, _stop: parts.append(start))(0, 320)
+    with checking_time(check), pytest.raises(LimitError):
+        in_checked_parts(10, lambda start, _stop: parts.append(start))(0, 320)
     assert parts == [0, 10, 30]
 
 
@@ -89,19 +89,19 @@ def test_slow_parts_stay_small(monkeypatch: pytest.MonkeyPatch) -> None:
         sizes.append(stop - start)
         now[0] += (stop - start) * (0.001 if start < 400 else 0.01)
 
-    with looking(lambda ahead=0.0: None):
-        in_looked_at_parts(10, work)(0, 800)
+    with checking_time(lambda ahead=0.0: None):
+        in_checked_parts(10, work)(0, 800)
     assert sizes == [10, 20, *[40] * 11, 20, *[10] * 31]
 
 
 def test_an_estimate_is_handed_on() -> None:
     """A kernel says how long its next call takes."""
     seen: list[float] = []
-    assert not is_looked_at()
-    with looking(lambda ahead=0.0: seen.append(ahead)):
-        assert is_looked_at()
-        look(2.5)
-        look()
+    assert not is_checked()
+    with checking_time(lambda ahead=0.0: seen.append(ahead)):
+        assert is_checked()
+        check_time(2.5)
+        check_time()
     assert seen == [2.5, 0.0]
 
 

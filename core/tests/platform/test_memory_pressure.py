@@ -87,7 +87,7 @@ def test_no_files_and_no_limits_mean_no_groups(tmp_path: Path) -> None:
 def test_the_lower_of_both_bounds_counts(tmp_path: Path, high: str, limit: int) -> None:
     """Above ``high`` the kernel slows the group down, above ``max`` it kills."""
     (group,) = limited_groups(unified(tmp_path, 30 * MIB, high=high))
-    found = group.look()
+    found = group.read()
     assert found is not None
     assert (found.limit, found.used, found.group) == (limit * MIB, 30 * MIB, "/sys/fs/cgroup/app")
 
@@ -95,7 +95,7 @@ def test_the_lower_of_both_bounds_counts(tmp_path: Path, high: str, limit: int) 
 def test_pages_that_can_be_dropped_do_not_count(tmp_path: Path) -> None:
     """A container that has read large files is full, and has memory."""
     (group,) = limited_groups(unified(tmp_path, 99 * MIB, stat=f"anon 5\ninactive_file {80 * MIB}\nactive_file 3\n"))
-    found = group.look()
+    found = group.read()
     assert found is not None
     assert found.used == 19 * MIB
 
@@ -105,7 +105,7 @@ def test_groups_above_count_too(tmp_path: Path) -> None:
     root = unified(tmp_path, 5, "max")
     write(root, {"sys/fs/cgroup/memory.max": f"{MIB}\n", "sys/fs/cgroup/memory.current": f"{MIB}\n"})
     (group,) = limited_groups(root)
-    found = group.look()
+    found = group.read()
     assert found is not None
     assert (found.group, found.share) == ("/sys/fs/cgroup", 1.0)
 
@@ -127,7 +127,7 @@ def test_version_1(tmp_path: Path) -> None:
         },
     )
     (group,) = limited_groups(root)
-    found = group.look()
+    found = group.read()
     assert found is not None
     assert (found.limit, found.used, found.failures) == (10 * MIB, 6 * MIB, 3)
 
@@ -136,7 +136,7 @@ def test_version_1(tmp_path: Path) -> None:
 def test_what_cannot_be_understood_is_no_pressure(tmp_path: Path, text: str) -> None:
     """Kernels without these files, and with other ones."""
     (group,) = limited_groups(unified(tmp_path, MIB, pressure=text, events=text, stat=text))
-    found = group.look()
+    found = group.read()
     assert found is not None
     assert (found.stalled, found.failures, found.used) == (0.0, 0, MIB)
 
@@ -146,7 +146,7 @@ def test_a_limit_that_goes_away(tmp_path: Path) -> None:
     (group,) = limited_groups(unified(tmp_path, MIB))
     unified(tmp_path, MIB, "max")
     assert isinstance(group, LimitedGroup)
-    assert group.look() is None
+    assert group.read() is None
 
 
 # -- what is done --------------------------------------------------------------------------------------------------
@@ -164,7 +164,7 @@ def test_pressure_trims(tmp_path: Path, used: int, files: dict[str, str], reason
     """Too near to the limit, tasks that wait for memory, an allocation that failed since the last look."""
     pressure, member, _ = watched(unified(tmp_path, MIB))
     unified(tmp_path, used * MIB, **files)
-    pressure.look()
+    pressure.check()
     assert member.trims == pressure.trims == 1
     assert f"memory is short: /sys/fs/cgroup/app {reason}" in caplog.text
 
@@ -181,14 +181,14 @@ def test_no_pressure_trims_nothing(tmp_path: Path, used: int, files: dict[str, s
     """Below the threshold; the machine's stalls in a group that is nearly empty; limits met by droppable pages."""
     pressure, member, _ = watched(unified(tmp_path, MIB))
     unified(tmp_path, used * MIB, **files)
-    pressure.look()
+    pressure.check()
     assert member.trims == 0
 
 
 def test_old_failures_are_no_news(tmp_path: Path) -> None:
     """Counters go on from where they were when the process began."""
     pressure, member, _ = watched(unified(tmp_path, MIB, events="oom 7\n"))
-    pressure.look()
+    pressure.check()
     assert member.trims == 0
 
 
@@ -196,14 +196,14 @@ def test_it_is_looked_at_once_a_second(tmp_path: Path) -> None:
     """Earlier calls read no file."""
     root = unified(tmp_path, MIB)
     pressure, member, clock = watched(root)
-    pressure.look()
+    pressure.check()
     unified(root, 95 * MIB)
     clock.now += 0.9
-    pressure.look()
+    pressure.check()
     assert member.trims == 0
     assert pressure.due == 101.0
     clock.now += 0.1
-    pressure.look()
+    pressure.check()
     assert member.trims == 1
 
 
@@ -212,14 +212,14 @@ def test_trims_that_do_not_help_become_rare(tmp_path: Path) -> None:
     root = unified(tmp_path, 95 * MIB)
     pressure, member, clock = watched(root)
     for _ in range(100):
-        pressure.look()
+        pressure.check()
         clock.now += 1
     assert member.trims == 4  # at 0, 10, 30 and 70 s
     unified(root, MIB)
-    pressure.look()
+    pressure.check()
     unified(root, 95 * MIB)
     clock.now += 5
-    pressure.look()
+    pressure.check()
     assert member.trims == 5
 
 
@@ -234,7 +234,7 @@ def test_one_that_fails_does_not_keep_the_others(tmp_path: Path, caplog: pytest.
     broken = Broken()
     pressure.join(broken)
     with caplog.at_level(logging.ERROR):
-        pressure.look()
+        pressure.check()
     assert member.trims == 1
     assert "releasing memory failed" in caplog.text
 
@@ -242,7 +242,7 @@ def test_one_that_fails_does_not_keep_the_others(tmp_path: Path, caplog: pytest.
 def test_members_that_are_gone_are_forgotten(tmp_path: Path) -> None:
     pressure, member, _ = watched(unified(tmp_path, 95 * MIB))
     del member
-    pressure.look()
+    pressure.check()
     assert pressure.trims == 1
     assert not pressure._members
 

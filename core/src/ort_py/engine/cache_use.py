@@ -96,7 +96,7 @@ class CacheUse:
         least = 0.0 if named_folder(options) is not None else LEAST_SECONDS
         self.compiler = RegionCompiler(options, provider_options, hooks, session_id, artifacts, least)
 
-    def look(
+    def restore(
         self,
         source: GivenModel,
         providers: Iterable[tuple[ProviderRecord, IExecutionProvider]],

@@ -175,7 +175,7 @@ class Engine:
         wishes = (self.policy.strictness.value, self.threads.count, providers.participants, names)
         attempt = LoadReport()
         start = time.perf_counter_ns()
-        restored = self._cache.look(source, providers.pairs_in_use, providers.contributions, wishes, attempt)
+        restored = self._cache.restore(source, providers.pairs_in_use, providers.contributions, wishes, attempt)
         loaded = time.perf_counter_ns()
         if restored is None:
             self.report.stages += attempt.stages

@@ -28,7 +28,7 @@ from ort_py.graph.reading.names import Names
 from ort_py.graph.typing.shapes import infer_types
 from ort_py.kernels.binding import KernelServices, bind_kernel, make_context
 from ort_py.kernels.registry import KernelRegistry
-from ort_py.limits import Limits, looking
+from ort_py.limits import Limits, checking_time
 from ort_py.limits.limits import INITIALIZER_BYTES_ALWAYS_ALLOWED
 from ort_py.logs import lazy_logger
 from ort_py.options import SessionOptions
@@ -72,7 +72,7 @@ def optimise(
     disabled, notes = switched_off(options.disabled_transforms, [one.name for one in transforms])
     for line in notes:
         _LOG.warning("%s", line)
-    with looking(model.budget.look):
+    with checking_time(model.budget.check_kernel):
         report = run_transforms(
             model,
             transforms,

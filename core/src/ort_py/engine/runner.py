@@ -19,7 +19,7 @@ from ort_py.errors import InvalidArgument, Location, MissingInputError
 from ort_py.execution.executors import executor_of
 from ort_py.execution.frame import Frame, FramePool, WatchedPool
 from ort_py.execution.program import Program
-from ort_py.limits import looking
+from ort_py.limits import checking_time
 from ort_py.limits.copying import contiguous_copy
 from ort_py.platform.memory_pressure import MemoryPressure
 from ort_py.suggestions import close_names, did_you_mean
@@ -107,7 +107,7 @@ class Runner:
             if watch is None or not watch.checks:
                 results = self._collect(slots, output_names)
             else:  # copies of outputs may take long, too
-                with looking(watch.look):
+                with checking_time(watch.check_kernel):
                     results = self._collect(slots, output_names)
             frame.watch = None
             frame.clear()

@@ -128,8 +128,8 @@ class AdmittedInstance(RegionInstance):
         """
         shapes = tuple([array.shape for array in inputs])
         if shapes != self._shapes or self._reads:
-            self._look(shapes, inputs)
-        if self._admission.bounds:  # type: ignore[union-attr]  # `_look` came first
+            self._admit(shapes, inputs)
+        if self._admission.bounds:  # type: ignore[union-attr]  # `_admit` came first
             self._check.guarded(check_elements, self._check.admissions.gate, self._admission, inputs)
         self._bind(inputs, outputs)
 
@@ -147,7 +147,7 @@ class AdmittedInstance(RegionInstance):
             self._new = False
         return made
 
-    def _look(self, shapes: tuple[tuple[int, ...], ...], inputs: Sequence[Any]) -> None:
+    def _admit(self, shapes: tuple[tuple[int, ...], ...], inputs: Sequence[Any]) -> None:
         """Ask the gate, unless shapes and the elements that decide shapes are those of the run before."""
         seen = tuple([np.asarray(inputs[place]).tobytes() for place in self._reads])
         if shapes == self._shapes and seen == self._seen:

@@ -100,7 +100,7 @@ class CountedRuns:
         self._threads = threads
         self._bound = short
         self._short = False
-        active_runs.look()  # here, when all that a session imports has been imported
+        active_runs.find_new()  # here, when all that a session imports has been imported
 
     def __call__(self, frame: Frame) -> None:
         """`sequential.run`."""

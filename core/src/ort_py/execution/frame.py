@@ -25,7 +25,7 @@ from ort_py.execution.admission import admitted
 from ort_py.execution.planned_runs import PlannedRun, Signature
 from ort_py.execution.program import Program
 from ort_py.execution.workspace import Workspace
-from ort_py.limits.running_time import current_look
+from ort_py.limits.running_time import current_check
 from ort_py.logs import lazy_logger
 from ort_py.planning.memory_plan import MemoryPlan
 from ort_py.planning.plan import FRAME_SLOT, NestedPlan, RegionStep
@@ -103,7 +103,7 @@ class Frame:
         """Make this frame's instance of a region and keep it in its slot."""
 
         def make(admit: Any) -> RegionInstance:
-            resources = FrameResources(self.streams.get(step.device), self.program.plan.threads, admit, current_look)
+            resources = FrameResources(self.streams.get(step.device), self.program.plan.threads, admit, current_check)
             return step.region.instantiate(resources)
 
         instance = admitted(step.admissions, make, declines=step.stand_in is not None)
@@ -364,7 +364,7 @@ class WatchedPool(FramePool):
         """Return a frame that ran to its end; then check, if the last check is long enough ago."""
         super().give_back(frame)
         if time.monotonic() >= self._pressure.due:
-            self._pressure.look()
+            self._pressure.check()
 
 
 def _reserved_by(instance: RegionInstance) -> int:

@@ -23,7 +23,7 @@ from ort_py.execution.sequential import cause_of, placed
 from ort_py.execution.task_program import TaskProgram
 from ort_py.execution.thread_pool import ThreadPool
 from ort_py.execution.watch import RunWatch
-from ort_py.limits import looking
+from ort_py.limits import checking_time
 
 if TYPE_CHECKING:
     from ort_py.execution.frame import Frame
@@ -204,7 +204,7 @@ class _Run:
                         return
                     instruction(slots)
             else:
-                with looking(self._watch.look):
+                with checking_time(self._watch.check_kernel):
                     self._execute_watched(number, self._watch)
         except Exception as error:  # kernels and regions may raise anything; it is placed and chained
             done = len(task.instructions) - operator.length_hint(instructions)

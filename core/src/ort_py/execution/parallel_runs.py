@@ -79,7 +79,7 @@ class ParallelRuns:
         self._sizes: dict[int, _Size] = {}
         self._last: _Size | None = None
         self._lock = ProcessLock()
-        active_runs.look()
+        active_runs.find_new()
 
     def __call__(self, frame: Frame) -> None:
         """`sequential.run`."""

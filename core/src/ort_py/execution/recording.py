@@ -82,7 +82,7 @@ class RunRecord:
                 self._drop(owner)
 
     def _note(self, number: int, slot: int, value: Any) -> None:
-        seen = _seen(value)
+        seen = _seen_value(value)
         if seen is not None:
             self.seen[slot] = seen
         found = []
@@ -115,7 +115,7 @@ def _run_checked(step: KernelStep, s: Slots) -> None:
         s[slot] = None
 
 
-def _seen(value: Any) -> SeenValue | None:
+def _seen_value(value: Any) -> SeenValue | None:
     shape, dtype = getattr(value, "shape", None), getattr(value, "dtype", None)
     if shape is None or dtype is None:
         return None

@@ -10,7 +10,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from ort_py.errors import ExecutionError, InvalidArgument, KernelInputError, Location, OrtPyError
-from ort_py.limits import looking
+from ort_py.limits import checking_time
 from ort_py.planning.plan import Step
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ def _run_watched(frame: Frame) -> None:
     complete = False
     try:
         if trace is None or watch.checks:
-            with looking(watch.look):
+            with checking_time(watch.check_kernel):
                 _run_checked(frame, watch, trace)
         else:
             _run_traced(frame, trace)
@@ -116,8 +116,8 @@ def placed(error: Exception, step: Step, slots: list[Any]) -> OrtPyError:
     if type(error) is InvalidArgument:  # a subclass says more than this would
         error = _refusal(error)
     if isinstance(error, OrtPyError):
-        told = isinstance(error.where, str) and error.where  # a place in words is better than none in parts
-        if not told and not error.location.provider and error.location.node in ("", where.node) and step.provider:
+        in_words = isinstance(error.where, str) and error.where  # a place in words is better than none in parts
+        if not in_words and not error.location.provider and error.location.node in ("", where.node) and step.provider:
             error.where = Location(
                 where.node, where.op_type, where.domain, where.provider, error.location.value, where.path
             )

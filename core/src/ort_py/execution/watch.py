@@ -127,8 +127,8 @@ class RunWatch:
                 fix="Raise the limit if you trust the model.",
             )
 
-    def look(self, ahead: float = 0.0) -> None:
-        """Stop a kernel inside of a step; see `ort_py.limits.looking`.
+    def check_kernel(self, ahead: float = 0.0) -> None:
+        """Stop a kernel inside of a step; see `ort_py.limits.checking_time`.
 
         Raises:
             Fail, LimitError: As `before`; or a call of `ahead` seconds would end long after the time is over.

@@ -170,10 +170,10 @@ class _Bench:
             if any(one.provider != self._name for one in placed):
                 return None
             self._compiles = any(one.region for one in placed)
-            self._look(session)
+            self._note_provider(session)
             return _fastest(session, feeds, self._seconds) * 1e6
 
-    def _look(self, session: InferenceSession) -> None:
+    def _note_provider(self, session: InferenceSession) -> None:
         engine = session.engine
         record = next(one for one in engine.providers.records if one.name == self._name)
         provider = next(one for one in engine.providers.created if one.name == self._name)

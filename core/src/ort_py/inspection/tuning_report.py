@@ -81,9 +81,9 @@ class TuningReport:
         for one in self.candidates:
             nodes = ", ".join(f"{name}: {count}" for name, count in one.nodes.items())
             mark = "* " if one is self.chosen else "  "
-            told = "; ".join(text for text in (nodes, one.remark) if text)
+            remarks = "; ".join(text for text in (nodes, one.remark) if text)
             name = one_line(mark + one.name)
-            rows.append((name, _ms(one.milliseconds), _ms(one.fastest), f"{one.created:.2f} s", one_line(told)))
+            rows.append((name, _ms(one.milliseconds), _ms(one.fastest), f"{one.created:.2f} s", one_line(remarks)))
         widths = [max(len(row[column]) for row in rows) for column in range(4)]
         lines = ["  ".join([*map(str.ljust, row[:4], widths), row[4]]).rstrip() for row in rows]
         kept = (

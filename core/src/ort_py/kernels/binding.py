@@ -34,7 +34,7 @@ from ort_py.kernels.blocks import in_blocks
 from ort_py.kernels.seeds import stream_for
 from ort_py.kernels.subgraphs import BoundSubgraph
 from ort_py.lazy_dataclass import dataclass
-from ort_py.limits import Limits, check_allocation, in_looked_at_parts, is_looked_at, look, unquestioned_elements
+from ort_py.limits import Limits, check_allocation, check_time, in_checked_parts, is_checked, unquestioned_elements
 
 __all__ = ["BoundKernel", "KernelConstants", "KernelServices", "bind_kernel", "make_context"]
 
@@ -151,14 +151,14 @@ class _BoundContext(KernelContext):
             check_allocation(self._services.limits, shape, dtype, self.node.location)
 
     def parallel_for(self, rows: int, grain: int, fn: Callable[[int, int], None]) -> None:
-        self._split(rows, grain, in_looked_at_parts(grain, fn))
+        self._split(rows, grain, in_checked_parts(grain, fn))
 
     def check_time(self, ahead: float = 0.0) -> None:
-        look(ahead)
+        check_time(ahead)
 
     @property
     def is_timed(self) -> bool:
-        return is_looked_at()
+        return is_checked()
 
     def random_generator(self, seed: float | None) -> Any:
         if seed is not None:

@@ -14,7 +14,7 @@ import numpy as np
 
 from ort_py.contracts import Array, KernelCallable, KernelContext, NodeSpec
 from ort_py.kernels.independent_axes import Cut, rule_of
-from ort_py.limits import in_looked_at_parts
+from ort_py.limits import in_checked_parts
 
 __all__ = ["in_blocks"]
 
@@ -77,16 +77,16 @@ class _Cut:
     def call(self, *inputs: Any) -> Any:
         """The kernel's first form."""
         cut = self._place(inputs)
-        return self._call(*inputs) if cut is None else self._made(cut, inputs, ())
+        return self._call(*inputs) if cut is None else self._in_blocks(cut, inputs, ())
 
     def into(self, *arrays: Any) -> Any:
         """The kernel's second form."""
         assert self._into is not None
         inputs = arrays[: self._inputs]
         cut = self._place(inputs)
-        return self._into(*arrays) if cut is None else self._made(cut, inputs, arrays[self._inputs :])
+        return self._into(*arrays) if cut is None else self._in_blocks(cut, inputs, arrays[self._inputs :])
 
-    def _made(self, cut: Cut, inputs: Sequence[Any], given: Sequence[Array]) -> Any:
+    def _in_blocks(self, cut: Cut, inputs: Sequence[Any], given: Sequence[Array]) -> Any:
         """The results, block by block.
 
         Args:
@@ -118,7 +118,7 @@ class _Cut:
             for place, result in zip(places, results, strict=True):
                 place[...] = result
 
-        in_looked_at_parts(max(1, _WORTH_CUTTING * cut.length // cut.size), block)(0, cut.length)
+        in_checked_parts(max(1, _WORTH_CUTTING * cut.length // cut.size), block)(0, cut.length)
         return tuple(outputs) if several or len(outputs) > 1 else outputs[0]
 
     def _part(self, array: Array, axis: int, start: int, stop: int) -> Array:

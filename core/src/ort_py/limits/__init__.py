@@ -10,7 +10,7 @@ counts what strings take, `running_time` lets long kernels look at the clock.
 from ort_py.limits.allocation import array_bytes, check_allocation, human_bytes, unquestioned_elements
 from ort_py.limits.budget import Budget
 from ort_py.limits.limits import Limits
-from ort_py.limits.running_time import in_looked_at_parts, is_looked_at, look, looking
+from ort_py.limits.running_time import check_time, checking_time, in_checked_parts, is_checked
 from ort_py.limits.text import array_memory, longest_text
 
 __all__ = [
@@ -19,11 +19,11 @@ __all__ = [
     "array_bytes",
     "array_memory",
     "check_allocation",
+    "check_time",
+    "checking_time",
     "human_bytes",
-    "in_looked_at_parts",
-    "is_looked_at",
+    "in_checked_parts",
+    "is_checked",
     "longest_text",
-    "look",
-    "looking",
     "unquestioned_elements",
 ]

@@ -20,7 +20,7 @@ __all__ = ["MEMORY_FIX", "Budget"]
 MEMORY_FIX = "Use a smaller input or model, or raise SessionOptions.memory_limit_bytes (Limits.total_memory_bytes)."
 """Advice where a session would hold more memory than it may."""
 
-_NODES_PER_LOOK = 512
+_NODES_PER_CHECK = 512
 """Reading the clock costs about as much as a tenth of a node."""
 
 _NAMED = 5
@@ -52,7 +52,7 @@ class Budget:
         self._clock = clock
         self._cancelled = cancelled
         self._deadline = None if limits.load_seconds is None else clock() + limits.load_seconds
-        self._next_look = 0
+        self._next_check = 0
         self._largest: list[tuple[int, str]] = []
 
     def write_nodes(self, count: int) -> None:
@@ -87,8 +87,8 @@ class Budget:
             LimitError: One more than `Limits` allow, or the time is over.
         """
         self.nodes += 1
-        if self.nodes >= self._next_look:
-            self._next_look = self.nodes + _NODES_PER_LOOK
+        if self.nodes >= self._next_check:
+            self._next_check = self.nodes + _NODES_PER_CHECK
             self.check_time()
         if self._node_cap is not None and self.nodes > self._node_cap:
             self.check_nodes(self.nodes, where)
@@ -149,8 +149,8 @@ class Budget:
         """Seconds until the time for loading is over, or None without a time limit."""
         return None if self._deadline is None else self._deadline - self._clock()
 
-    def look(self, ahead: float = 0.0) -> None:
-        """Stop a kernel that runs while the model is loaded; see `ort_py.limits.looking`.
+    def check_kernel(self, ahead: float = 0.0) -> None:
+        """Stop a kernel that runs while the model is loaded; see `ort_py.limits.checking_time`.
 
         Raises:
             LimitError, ModelLoadCanceled: As `check_time`; or a call of `ahead` seconds would end much too late.

@@ -1,6 +1,6 @@
 """Copies of large arrays, during which the clock is looked at.
 
-Does not depend on runs: see `running_time`, which knows whom to ask.
+Does not depend on runs: see `running_time`, which knows the check that applies.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ort_py.limits.running_time import in_looked_at_parts, is_looked_at
+from ort_py.limits.running_time import in_checked_parts, is_checked
 
 __all__ = ["contiguous_copy"]
 
@@ -20,7 +20,7 @@ and strings more."""
 
 def contiguous_copy(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     """A C-contiguous copy of an array, made in parts where the running time is limited."""
-    if array.size <= _AT_A_TIME or not is_looked_at():
+    if array.size <= _AT_A_TIME or not is_checked():
         return np.array(array, order="C")
     result = np.empty(array.shape, array.dtype)
     axis = max(range(array.ndim), key=array.shape.__getitem__)
@@ -30,5 +30,5 @@ def contiguous_copy(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
         places = (*before, slice(start, stop))
         result[places] = array[places]
 
-    in_looked_at_parts(max(1, array.shape[axis] * _AT_A_TIME // array.size), part)(0, array.shape[axis])
+    in_checked_parts(max(1, array.shape[axis] * _AT_A_TIME // array.size), part)(0, array.shape[axis])
     return result

@@ -16,14 +16,22 @@ from typing import Protocol
 
 from ort_py.errors import LimitError
 
-__all__ = ["Look", "current_look", "in_looked_at_parts", "is_looked_at", "look", "looking", "refuse_ahead"]
+__all__ = [
+    "TimeCheck",
+    "check_time",
+    "checking_time",
+    "current_check",
+    "in_checked_parts",
+    "is_checked",
+    "refuse_ahead",
+]
 
 
-class Look(Protocol):
+class TimeCheck(Protocol):
     """Raises if the time is over or the caller wants the work to end."""
 
     def __call__(self, ahead: float = 0.0) -> None:
-        """Look at the clock.
+        """Check the time.
 
         Args:
             ahead: Seconds that a call which follows is estimated to take, and which nothing can interrupt.
@@ -37,11 +45,11 @@ matrices, which prepare an operand anew for each part."""
 _LATE = 2.0
 """Multiple of its limit that a run may take before a call that is estimated to end later is refused."""
 
-_current: ContextVar[Look | None] = ContextVar("ort_py_look", default=None)
+_current: ContextVar[TimeCheck | None] = ContextVar("ort_py_time_check", default=None)
 
 
 @contextmanager
-def looking(check: Look | None) -> Iterator[None]:
+def checking_time(check: TimeCheck | None) -> Iterator[None]:
     """Make kernels that run inside the block call `check`; None for no check."""
     token = _current.set(check)
     try:
@@ -50,7 +58,7 @@ def looking(check: Look | None) -> Iterator[None]:
         _current.reset(token)
 
 
-def look(ahead: float = 0.0) -> None:
+def check_time(ahead: float = 0.0) -> None:
     """Call the check that applies here, if there is one.
 
     Args:
@@ -67,13 +75,13 @@ def look(ahead: float = 0.0) -> None:
             check()
 
 
-def current_look() -> Look | None:
+def current_check() -> TimeCheck | None:
     """The check that applies here, None if there is none."""
     return _current.get()
 
 
-def is_looked_at() -> bool:
-    """Return whether anybody is to be asked here."""
+def is_checked() -> bool:
+    """Return whether a check applies here."""
     return _current.get() is not None
 
 
@@ -94,7 +102,7 @@ def refuse_ahead(ahead: float, left: float, limit: float, name: str) -> None:
         )
 
 
-def in_looked_at_parts(grain: int, fn: Callable[[int, int], None]) -> Callable[[int, int], None]:
+def in_checked_parts(grain: int, fn: Callable[[int, int], None]) -> Callable[[int, int], None]:
     """Cut ``fn(start, stop)`` into parts with a check of the clock between them; return `fn` itself without a check.
 
     Args:
@@ -106,7 +114,7 @@ def in_looked_at_parts(grain: int, fn: Callable[[int, int], None]) -> Callable[[
     return partial(_parts, check, max(1, grain), fn)
 
 
-def _parts(check: Look, size: int, fn: Callable[[int, int], None], start: int, stop: int) -> None:
+def _parts(check: TimeCheck, size: int, fn: Callable[[int, int], None], start: int, stop: int) -> None:
     """Begin with a small part, and let each be as much larger or smaller as the time of the last one suggests."""
     least = size
     while True:

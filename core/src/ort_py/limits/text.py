@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-from ort_py.limits.running_time import look
+from ort_py.limits.running_time import check_time
 
 __all__ = ["array_memory", "longest_text"]
 
@@ -28,7 +28,7 @@ def array_memory(array: Any, seen: set[int] | None = None) -> int:
         return size
     flat = array.reshape(-1)
     for start in range(0, flat.size, _STRETCH):
-        look()  # to count a hundred million strings takes half a minute
+        check_time()  # to count a hundred million strings takes half a minute
         texts = flat[start : start + _STRETCH].tolist()
         if seen is None:
             size += sum(map(sys.getsizeof, texts))

@@ -83,7 +83,7 @@ class StandIns:
             found.nodes[node] = self._assigned(node, planned, region)
         return found
 
-    def told(self, declined: Declined) -> None:
+    def report(self, declined: Declined) -> None:
         """Pass on what happened."""
         if self._on_declined is not None:
             self._on_declined(declined)
@@ -150,10 +150,10 @@ class StandIn:
             else:
                 self._asked += 1
                 self._reason = reason
-            told = self._reason
+            known = self._reason
         node = self._region.nodes[0].name
-        self._owner.told(
-            Declined(self._region.provider, self._region.name, node, told, self._replacement, reason is not None)
+        self._owner.report(
+            Declined(self._region.provider, self._region.name, node, known, self._replacement, reason is not None)
         )
 
     def remarks(self) -> tuple[str, ...]:

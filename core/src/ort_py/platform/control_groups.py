@@ -94,12 +94,12 @@ class GroupMemory:
 
 
 class LimitedGroup:
-    """A group with a limit, to be looked at again and again."""
+    """A group with a limit, to be read again and again."""
 
     def __init__(self, folder: GroupFolder) -> None:
         self._folder = folder
 
-    def look(self) -> GroupMemory | None:
+    def read(self) -> GroupMemory | None:
         """Read the current state. None if there is no limit, or no longer any, or the files cannot be read."""
         return _memory_2(self._folder) if self._folder.version == 2 else _memory_1(self._folder)
 
@@ -111,7 +111,7 @@ def limited_groups(root: Path = Path("/")) -> list[LimitedGroup]:
         root: Root of the file system; tests have one of their own.
     """
     groups = [LimitedGroup(folder) for folder in group_folders("memory", root)]
-    return [group for group in groups if group.look() is not None]
+    return [group for group in groups if group.read() is not None]
 
 
 def _memory_2(folder: GroupFolder) -> GroupMemory | None:

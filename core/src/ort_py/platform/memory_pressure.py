@@ -64,7 +64,7 @@ class MemoryPressure:
         self._clock = clock
         self._members: weakref.WeakSet[Trimmable] = weakref.WeakSet()
         self._lock = ProcessLock()
-        self._failures = dict(self._seen())
+        self._failures = dict(self._count_failures())
         self._pause = _AFTER_TRIM
         self._trimmed_at = float("-inf")
         self.due = 0.0
@@ -75,8 +75,8 @@ class MemoryPressure:
         with self._lock.held():
             self._members.add(member)
 
-    def look(self) -> None:
-        """Look at the groups, and trim where one of them is short of memory and the last time is long enough ago."""
+    def check(self) -> None:
+        """Read the groups, and trim where one of them is short of memory and the last time is long enough ago."""
         now = self._clock()
         with self._lock.held():
             if now < self.due:
@@ -101,13 +101,13 @@ class MemoryPressure:
             except Exception:  # a plug-in's allocator may fail; the others still have memory to give
                 _logger.exception("releasing memory failed")
 
-    def _seen(self) -> list[tuple[str, int]]:
-        return [(found.group, found.failures) for group in self._groups if (found := group.look()) is not None]
+    def _count_failures(self) -> list[tuple[str, int]]:
+        return [(found.group, found.failures) for group in self._groups if (found := group.read()) is not None]
 
     def _reason(self) -> str:
         """Explain why memory is short; ``""`` if it is not."""
         for group in self._groups:
-            found = group.look()
+            found = group.read()
             if found is not None and (reason := self._pressed(found)):
                 return f"{found.group} {reason}"
         return ""

@@ -39,7 +39,7 @@ class ActiveRuns:
         self._shared: list[NativeLibrary] = []
         self._per_thread: list[NativeLibrary] = []
 
-    def look(self) -> None:
+    def find_new(self) -> None:
         """Look for libraries, where Python has imported something since the last time: nothing else loads them."""
         modules = len(sys.modules)
         if modules != self._modules:

@@ -95,7 +95,7 @@ class SparseTensor:
             setattr(self, name, getattr(sparse_tensor, name))
 
     @classmethod
-    def _made(
+    def _make(
         cls, form: OrtSparseFormat, shape: Any, values: Any, indices: tuple[_Array, ...], device: OrtDevice
     ) -> SparseTensor:
         made = object.__new__(cls)
@@ -137,7 +137,7 @@ class SparseTensor:
             raise _misfit(f"{indices.size} indices for {count} values", "Pass one or two indices a value.")
         if not inside:
             raise _misfit(f"an index is outside the shape {list(sizes)}", "Count from 0, along dense_shape.")
-        return cls._made(OrtSparseFormat.ORT_SPARSE_COO, sizes, values, (indices,), ort_device)
+        return cls._make(OrtSparseFormat.ORT_SPARSE_COO, sizes, values, (indices,), ort_device)
 
     @classmethod
     def sparse_csr_from_numpy(
@@ -178,7 +178,7 @@ class SparseTensor:
                 f"an index is outside the shape {list(sizes)}", "Count from 0; outer indices must not decrease."
             )
         form = OrtSparseFormat.ORT_SPARSE_CSRC
-        return cls._made(form, sizes, values, (inner.reshape(-1), outer.reshape(-1)), ort_device)
+        return cls._make(form, sizes, values, (inner.reshape(-1), outer.reshape(-1)), ort_device)
 
     @classmethod
     def blocksparse_from_numpy(
@@ -206,7 +206,7 @@ class SparseTensor:
             raise _misfit(f"blocks of {height}×{width} in {list(sizes)}", "Pad the matrix to whole blocks.")
         if not _within(indices[0], sizes[0] // height) or not _within(indices[1], sizes[1] // width):
             raise _misfit(f"a block is outside the shape {list(sizes)}", "Count blocks from 0.")
-        return cls._made(OrtSparseFormat.ORT_SPARSE_BLOCK_SPARSE, sizes, values, (indices,), ort_device)
+        return cls._make(OrtSparseFormat.ORT_SPARSE_BLOCK_SPARSE, sizes, values, (indices,), ort_device)
 
     def values(self) -> _Array:
         """The values, a read-only view of the memory they came in; texts as an object array."""

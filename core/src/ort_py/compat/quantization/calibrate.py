@@ -160,9 +160,9 @@ class TensorsData:
         for name, value in data.items():
             if not isinstance(name, str):
                 raise TypeError(f"Names of tensors must be strings, not {name!r}.")
-            self.data[name] = self._made(name, value)
+            self.data[name] = self._as_tensor_data(name, value)
 
-    def _made(self, name: str, value: Any) -> TensorData:
+    def _as_tensor_data(self, name: str, value: Any) -> TensorData:
         if isinstance(value, TensorData):
             return value
         if isinstance(value, tuple) and len(value) == 2 and self.calibration_method == CalibrationMethod.MinMax:

@@ -35,7 +35,7 @@ def retype_readers(state: EditState) -> int:
     better = walk.better
     if walk.numbers:
         found, _ = follow_shapes(
-            state.model, state.schemas, told=better, infer=lambda node, known: _infer(node, known, state)
+            state.model, state.schemas, improved=better, infer=lambda node, known: _infer(node, known, state)
         )
         better.update(dict.fromkeys(found))
     for value in better:

@@ -74,9 +74,9 @@ def _is_computed(node: Node) -> bool:
 class _StandInWriter(GraphWriter):
     """Writes the model with given types only."""
 
-    def __init__(self, model: Model, proto: onnx.ModelProto, told: Mapping[Value, ValueType]) -> None:
+    def __init__(self, model: Model, proto: onnx.ModelProto, given_types: Mapping[Value, ValueType]) -> None:
         super().__init__(model, proto, strict=False)
-        self._told = told
+        self._given_types = given_types
         self.nested: dict[Graph, list[tuple[int, Node]]] = {}
         self.faults: list[str] = []
         self._cut: dict[Node, str] = {}
@@ -159,15 +159,15 @@ class _StandInWriter(GraphWriter):
                 self.declare(proto, value)
 
     def declare(self, proto: onnx.GraphProto, value: Value) -> None:
-        known = self._told.get(value)
+        known = self._given_types.get(value)
         if known is not None:
             value_info(proto.value_info.add(), value.name, known)
 
     def type_of_input(self, value: Value) -> ValueType | None:
-        return self._told.get(value)
+        return self._given_types.get(value)
 
     def type_of_output(self, value: Value) -> ValueType | None:
-        return self._told.get(value)
+        return self._given_types.get(value)
 
     def initializer(self, proto: onnx.GraphProto, value: Value) -> None:
         if value.weight is None:
@@ -179,25 +179,25 @@ class _StandInWriter(GraphWriter):
             value_info(proto.value_info.add(), value.name, TensorType(value.weight.data_type, value.weight.shape))
 
 
-def run_inference(graph: Graph, told: Mapping[Value, ValueType], *, strict: bool) -> Inferred:
+def run_inference(graph: Graph, given_types: Mapping[Value, ValueType], *, strict: bool) -> Inferred:
     """Infer the types of all values of a graph, nested graphs included.
 
     ONNX does not look into graphs that operators of other domains hold; such a graph is asked about by itself.
 
     Args:
         graph: The main graph of a model, or a nested one.
-        told: Types to start from: those of the graph's inputs, of captured values, and any others to be taken as given.
+        given_types: Types to start from: those of the graph's inputs, of captured values, and of others that are known.
         strict: Collect contradictions too; needs a second run if there are any.
     """
     model = graph.model
     proto = new_proto(model)
-    writer = _StandInWriter(model, proto, told)
+    writer = _StandInWriter(model, proto, given_types)
     writer.graph(proto.graph, graph)
     for value in graph.captures() if graph.owner is not None else ():
         if value.constant:
             writer.initializer(proto.graph, value)
         else:
-            value_info(proto.graph.input.add(), value.name, told.get(value))
+            value_info(proto.graph.input.add(), value.name, given_types.get(value))
     data = proto.SerializeToString()
     errors: tuple[str, ...] = ()
     # Strict inference says what is wrong but gives no result then.
@@ -216,7 +216,7 @@ def run_inference(graph: Graph, told: Mapping[Value, ValueType], *, strict: bool
         else:
             types = _read(found.graph, graph, writer)
             return Inferred(types, (*writer.faults, *errors))
-    return Inferred(dict(told), (*writer.faults, *errors))
+    return Inferred(dict(given_types), (*writer.faults, *errors))
 
 
 def _contradictions(text: str) -> tuple[str, ...]:

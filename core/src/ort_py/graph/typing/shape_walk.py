@@ -35,13 +35,13 @@ def follow_shapes(
     model: Model,
     schemas: SchemaRegistry | None,
     *,
-    told: Iterable[Value] = (),
+    improved: Iterable[Value] = (),
     infer: Callable[[Node, Contents], list[ValueType | None]] | None = None,
 ) -> tuple[dict[Value, ValueType], list[str]]:
     """Improve `Value.type` by following the numbers that shapes are computed from.
 
     Args:
-        told: Values whose types became better since.
+        improved: Values whose types became better since.
         infer: Types a node with given contents; `infer_node` where None.
 
     Returns:
@@ -49,7 +49,7 @@ def follow_shapes(
         is never taken.
     """
     walker = _Walker(infer or partial(_infer, schemas))
-    walker.told.update(told)
+    walker.improved.update(improved)
     graphs = list(walk(model.graph))
     if any(_computes_shapes(node) for graph in graphs for node in graph.nodes):
         for graph in graphs:
@@ -74,7 +74,7 @@ class _Walker:
     def __init__(self, infer: Callable[[Node, Contents], list[ValueType | None]]) -> None:
         self.better: dict[Value, ValueType] = {}
         self.errors: list[str] = []
-        self.told: set[Value] = set()
+        self.improved: set[Value] = set()
         self._infer = infer
         self._data = ShapeData()
         self._left = _MOST_NODES
@@ -93,7 +93,7 @@ class _Walker:
         if target is not None and output is not None and isinstance(output.type, TensorType):
             yield output, replace(output.type, shape=target)
             return
-        if self._left > 0 and (any(value in self.told for value in node.inputs) or self._newly_told(node)):
+        if self._left > 0 and (any(value in self.improved for value in node.inputs) or self._newly_improved(node)):
             self._left -= 1
             try:
                 yield from zip(node.outputs, self._infer(node, self._contents), strict=False)
@@ -105,7 +105,7 @@ class _Walker:
             except OrtPyError:
                 return  # a contributed function that fails is asked again, and reported, by `shapes`
 
-    def _newly_told(self, node: Node) -> bool:
+    def _newly_improved(self, node: Node) -> bool:
         """Return whether an input's content is known now that inference did not have, and inference left something
         unknown.
         """
@@ -135,7 +135,7 @@ class _Walker:
         merged = merge_types(value.type, found, sizes=True)
         if merged is not None and merged != value.type:
             value.type = self.better[value] = merged
-            self.told.add(value)
+            self.improved.add(value)
 
 
 def _complete(value: Value | None) -> bool:

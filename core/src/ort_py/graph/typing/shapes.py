@@ -117,28 +117,28 @@ class _Inference:
                     self._given[output] = _without_shape(output.type)
 
     def run(self) -> None:
-        told = dict(self._given)
+        given_types = dict(self._given)
         for attempt in range(_ROUNDS):
-            found = self._infer(told, first=attempt == 0)
+            found = self._infer(given_types, first=attempt == 0)
             merged = self._merge(found)
             more = {value: known for value, known in merged.items() if found.get(value) != known and _is_read(value)}
             for value, known in (self._ask_contributed() | self._fill_gaps()).items():
                 merged[value] = more[value] = known
-            told, before = told | more, told
-            if told == before:
+            given_types, before = given_types | more, given_types
+            if given_types == before:
                 break
         self._warn(merged)
         forgotten = made_up(merged.values(), self._own_names, uses=1)
         for value, known in merged.items():
             value.type = rename_dims(known, forgotten) if forgotten else known
 
-    def _infer(self, told: Mapping[Value, ValueType], *, first: bool) -> dict[Value, ValueType]:
+    def _infer(self, given_types: Mapping[Value, ValueType], *, first: bool) -> dict[Value, ValueType]:
         """Run ONNX's inference once, and follow the numbers that the model computes.
 
         The first run does not get declarations, so a contradiction there does not come from them.
         """
-        found = run_inference(self._model.graph, told, strict=first)
-        types, errors = found.types, [*found.errors, *self._infer_bodies(told, found.types, first=first)]
+        found = run_inference(self._model.graph, given_types, strict=first)
+        types, errors = found.types, [*found.errors, *self._infer_bodies(given_types, found.types, first=first)]
         if not first:
             # Started from values in the middle, ONNX gives one made-up name to different sizes.
             invented = made_up(types.values(), self._own_names)
@@ -159,7 +159,7 @@ class _Inference:
         return types | better
 
     def _infer_bodies(
-        self, told: Mapping[Value, ValueType], types: dict[Value, ValueType], *, first: bool
+        self, given_types: Mapping[Value, ValueType], types: dict[Value, ValueType], *, first: bool
     ) -> list[str]:
         """Add to `types` those of the graphs that ONNX does not look into, because it does not know what holds them.
 
@@ -167,7 +167,7 @@ class _Inference:
             Contradictions met there.
         """
         errors: list[str] = []
-        known = {**told, **types} if self._bodies else {}
+        known = {**given_types, **types} if self._bodies else {}
         for body in self._bodies:
             # From the outside in, so that what a body captures is typed before.
             found = run_inference(body, known, strict=first)

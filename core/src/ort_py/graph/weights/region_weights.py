@@ -55,7 +55,7 @@ class HeldForms(PackedForms):
         if found is None:
             known = None if self._kept is None else self._kept.find(key)
             if known is not None:
-                make = partial(_given, known)
+                make = partial(_unchanged, known)
             found = self._store.packed(key, make, arrays) if self._shared else PackedForm(key, make(), arrays())
             found = self._forms.setdefault(key, found)
             if self._kept is not None and known is None:
@@ -68,7 +68,7 @@ class HeldForms(PackedForms):
         return sum(form.nbytes for form in list(self._forms.values()))
 
 
-def _given(form: Any) -> Any:
+def _unchanged(form: Any) -> Any:
     return form
 
 

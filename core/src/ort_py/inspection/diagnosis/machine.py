@@ -34,7 +34,7 @@ def machine_facts(environment: Mapping[str, str] = os.environ, root: Path = Path
     model, features = _processor(root)
     threads = thread_count(0, environment, root)
     quota = cpu_quota(root)
-    memory = [found for group in limited_groups(root) if (found := group.look()) is not None]
+    memory = [found for group in limited_groups(root) if (found := group.read()) is not None]
     return {
         "ort_py": sys.modules["ort_py"].__version__,
         "python": platform.python_version(),

@@ -36,12 +36,12 @@ def first_inside(
     engine: Engine,
     feed: Mapping[str, Any],
     difference: Difference,
-    look: Callable[..., None],
+    check: Callable[..., None],
 ) -> Difference | None:
     """The first node that computes something wrong, among those that computed a value together; None if none does.
 
     Args:
-        look: Called between steps; an error that it raises ends the search.
+        check: Called between steps; an error that it raises ends the search.
     """
     model = reference.model
     names = {node.name for node in difference.reference_nodes}
@@ -51,21 +51,21 @@ def first_inside(
     view = SubsetView(model.graph, nodes)
     wanted = {value.name for value in view.border[0]}
     try:
-        known = _values(reference, feed, wanted, look)
+        known = _values(reference, feed, wanted, check)
         proto = onnx.load_model_from_string(view.to_model())
         shown = {output.name for output in proto.graph.output}
         for node in nodes:
             for value in node.outputs:
                 if value is not None and value.name not in shown and value.type is not None:
                     value_info(proto.graph.output.add(), value.name, value.type)
-        report = _compared(proto.SerializeToString(), engine, known, look)
+        report = _compared(proto.SerializeToString(), engine, known, check)
     except OrtPyError as error:
         _logger.debug("examining the inside of a region failed: %s: %s", type(error).__name__, error)
         return None
     return report.first
 
 
-def _values(reference: Engine, feed: Mapping[str, Any], wanted: set[str], look: Callable[..., None]) -> dict[str, Any]:
+def _values(reference: Engine, feed: Mapping[str, Any], wanted: set[str], check: Callable[..., None]) -> dict[str, Any]:
     """Values of the model by name: inputs, and what its nodes compute."""
     known = {name: value for name, value in feed.items() if name in wanted}
     with SteppedRun(reference, feed) as run:
@@ -76,11 +76,11 @@ def _values(reference: Engine, feed: Mapping[str, Any], wanted: set[str], look: 
                 for slot, value in run.outputs(executed)
                 if value.name in wanted
             }
-            look()
+            check()
     return known
 
 
-def _compared(model: bytes, engine: Engine, feed: Mapping[str, Any], look: Callable[..., None]) -> ComparisonReport:
+def _compared(model: bytes, engine: Engine, feed: Mapping[str, Any], check: Callable[..., None]) -> ComparisonReport:
     """Compare the NumPy provider with the engine's own providers on a model."""
     plain, recipe, side = reference_options(engine.options), engine.recipe, ComparedSide("", {})
     report = ComparisonReport("model", side, side)
@@ -88,5 +88,5 @@ def _compared(model: bytes, engine: Engine, feed: Mapping[str, Any], look: Calla
         closing(open_examined(model, plain, [CPU_ROLE])) as a,
         closing(open_examined(model, recipe.options, recipe.providers, recipe.provider_options)) as b,
     ):
-        compare_engines(a, b, as_written(model, plain), [feed], TOLERANCES, report, look)
+        compare_engines(a, b, as_written(model, plain), [feed], TOLERANCES, report, check)
     return report

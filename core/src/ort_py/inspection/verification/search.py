@@ -73,7 +73,7 @@ def search(
     """
     end = time.monotonic() + SEARCH_SECONDS
 
-    def look(*_: object) -> None:
+    def check(*_: object) -> None:
         if stopped():
             raise Stopped
         if time.monotonic() > end:
@@ -81,12 +81,12 @@ def search(
 
     outputs = "; ".join(map(str, differing))
     try:
-        report = _step_by_step(reference, engine, feed, tolerances, look)
+        report = _step_by_step(reference, engine, feed, tolerances, check)
         excused: list[tuple[Outcome, Difference]] = []
         for difference in report.differences[:_LOOKED_AT]:
-            outcome = excuse(reference, feed, difference, tolerances, look)
+            outcome = excuse(reference, feed, difference, tolerances, check)
             if outcome is None:
-                return _wrong(reference, engine, feed, difference, look)
+                return _wrong(reference, engine, feed, difference, check)
             excused.append((outcome, difference))
         if excused:
             outcome, first = min(excused, key=lambda one: one[0] is not Outcome.TIE)
@@ -98,7 +98,7 @@ def search(
                 f"{outputs}; the session now returns another result for the same inputs, and none of its nodes is "
                 "wrong",
             )
-        look()
+        check()
     except _OutOfTimeError:
         return Finding(Outcome.MISMATCH, f"{outputs}; the wrong node was not found within {SEARCH_SECONDS:.0f} s")
     except OrtPyError as error:
@@ -119,7 +119,7 @@ def _step_by_step(
     engine: Engine,
     feed: Mapping[str, Any],
     tolerances: Tolerances,
-    look: Callable[..., None],
+    check: Callable[..., None],
 ) -> ComparisonReport:
     model = reference.model
     if model is None:
@@ -127,7 +127,7 @@ def _step_by_step(
     written = {value.name for node in model.graph.nodes if not node.origin for value in node.outputs if value}
     side = ComparedSide("", {})
     report = ComparisonReport(engine.description.title, side, side)
-    ForcedComparison(reference, engine, written, tolerances, report).run(0, feed, look)
+    ForcedComparison(reference, engine, written, tolerances, report).run(0, feed, check)
     return report
 
 
@@ -157,11 +157,11 @@ def _wrong(
     engine: Engine,
     feed: Mapping[str, Any],
     difference: Difference,
-    look: Callable[..., None],
+    check: Callable[..., None],
 ) -> Finding:
     """The finding of a wrong result; where it was computed by several nodes together, the first of them that is."""
     if len(difference.nodes) > 1:
-        inner = first_inside(reference, engine, feed, difference, look)
+        inner = first_inside(reference, engine, feed, difference, check)
         if inner is not None:
             members = tuple(node.name for node in difference.nodes)
             return _finding(inner, Outcome.MISMATCH, f"{inner.title}: {inner.deviation}", members)

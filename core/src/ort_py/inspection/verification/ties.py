@@ -51,14 +51,14 @@ def excuse(
     feed: Mapping[str, Any],
     difference: Difference,
     tolerances: Tolerances,
-    look: Callable[..., None],
+    check: Callable[..., None],
 ) -> Outcome | None:
     """The excuse for a difference: TIE for decisions about values that agree, DRIFT for errors that add up in a region.
 
     Args:
         difference: A value, and the nodes that compute it from values that were the same on both sides.
         tolerances: (relative, absolute) by element type.
-        look: Called between steps; an error that it raises ends the search.
+        check: Called between steps; an error that it raises ends the search.
 
     Returns:
         None where a result is wrong.
@@ -74,9 +74,9 @@ def excuse(
     if not moved:
         return None
     try:
-        expected = _computed(reference, feed, difference.value, look)
+        expected = _computed(reference, feed, difference.value, check)
         trials = [
-            _computed(reference, feed, difference.value, look, moved, tolerances, np.random.default_rng(seed))
+            _computed(reference, feed, difference.value, check, moved, tolerances, np.random.default_rng(seed))
             for seed in range(TRIALS)
         ]
     except OrtPyError:  # a moved number may be one that a node refuses
@@ -137,7 +137,7 @@ def _computed(
     reference: Engine,
     feed: Mapping[str, Any],
     wanted: str,
-    look: Callable[..., None],
+    check: Callable[..., None],
     moved: Collection[str] = (),
     tolerances: Tolerances = TOLERANCES,
     rng: np.random.Generator | None = None,
@@ -147,7 +147,7 @@ def _computed(
         found: Any = None
         while not run.done:
             executed = run.step()
-            look()
+            check()
             for slot, value in run.outputs(executed):
                 if value.name == wanted:
                     found = run.read(slot, executed.step)

@@ -101,13 +101,13 @@ class Verifier:
     def report(self) -> VerificationReport:
         """Results of the verification so far."""
         with self._changed:
-            return replace(self._report, seen=self._seen())
+            return replace(self._report, seen=self._count_runs())
 
     def wait(self, seconds: float | None) -> VerificationReport:
         """Wait until no run waits for its verification, at most so long; what was found so far."""
         with self._changed:
             self._changed.wait_for(lambda: not self._report.waiting, seconds)
-            return replace(self._report, seen=self._seen())
+            return replace(self._report, seen=self._count_runs())
 
     # -- runs, on their own threads ----------------------------------------------------------------------------
 
@@ -125,7 +125,7 @@ class Verifier:
             if self._report.reason:
                 return 0
             self._report = replace(self._report, picked=self._report.picked + 1)
-            return self._seen()
+            return self._count_runs()
 
     def decide(self) -> bool:
         """Draw for a run of the calling thread before it is known how it is run; where it is drawn, the next is it."""
@@ -135,7 +135,7 @@ class Verifier:
         next(self._numbers)
         return False
 
-    def _seen(self) -> int:
+    def _count_runs(self) -> int:
         """Runs begun so far. A count hands out its numbers to all threads without a lock, and shows the next one."""
         return int(repr(self._numbers).removeprefix("count(").removesuffix(")")) - 1
 
@@ -291,7 +291,7 @@ class Verifier:
         except Exception as error:  # whatever the error is: a run that cannot be verified must not fail because of it
             self._stop(f"{type(error).__name__}: {error}")
             _logger.warning("runs of %s cannot be verified: %s", self._title, error)
-            self._failed(picked, error, told=True)
+            self._failed(picked, error, logged=True)
             return None
         self._reference, self._drawn = reference, drawn_outputs(reference)
         with self._changed:
@@ -303,9 +303,9 @@ class Verifier:
             _logger.info("outputs of %s that are random are not compared: %s", self._title, ", ".join(self._drawn))
         return reference
 
-    def _failed(self, picked: PickedRun, error: Exception, *, told: bool = False) -> None:
+    def _failed(self, picked: PickedRun, error: Exception, *, logged: bool = False) -> None:
         reason = f"{type(error).__name__}: {error}"
-        if not told:
+        if not logged:
             level = DEBUG if self._told_failure else WARNING
             self._told_failure = True
             _logger.log(level, "run %d of %s could not be verified: %s", picked.number, self._title, reason)

@@ -194,10 +194,10 @@ class _Walk:
             return False
         axes = tuple(range(len(numbers.entries)))
         if len(node.inputs) > 3 and node.inputs[3] is not None:
-            told = self._data.of(node.inputs[3])
-            if told is None:
+            axes_data = self._data.of(node.inputs[3])
+            if axes_data is None:
                 return False
-            axes = tuple([axis if isinstance(axis, int) else len(shape) for axis in told.entries])
+            axes = tuple([axis if isinstance(axis, int) else len(shape) for axis in axes_data.entries])
         steps = self._data.of(node.inputs[4]) if len(node.inputs) > 4 and node.inputs[4] is not None else None
         if len(node.inputs) > 4 and node.inputs[4] is not None and steps is None:
             return False

@@ -35,7 +35,7 @@ class FuseConvAdd(Fusion):
 
     def check(self, match: Match) -> str:
         z, result = match["z"], match.anchor.outputs[0]
-        if z.shape is None or None in z.shape or result is None or z.shape != _made(match):
+        if z.shape is None or None in z.shape or result is None or z.shape != _output_shape(match):
             return f"'{z.name}' is not known to have the shape of the convolution"
         return dtype_refusal(match["x"], _FLOATS)
 
@@ -46,7 +46,7 @@ class FuseConvAdd(Fusion):
         return NodeTemplate("FusedConv", inputs, (match.result,), conv.attributes, CONTRIB)
 
 
-def _made(match: Match) -> object:
+def _output_shape(match: Match) -> object:
     conv = match.node("conv")
     output = conv.outputs[0] if conv is not None else None
     return None if output is None else output.shape

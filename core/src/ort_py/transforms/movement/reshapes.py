@@ -100,7 +100,7 @@ def _target(node: NodeSpec, graph: GraphEditor) -> list[int] | None:
     known = result.shape if result is not None else None
     shape = None if known is None else [size if isinstance(size, int) else -1 for size in known]
     if shape is None or shape.count(-1) > 1:
-        shape = _asked(node, graph)
+        shape = _requested_shape(node, graph)
     if shape is None or shape.count(-1) > 1:
         return None
     # A size of 0 leaves -1 nothing to be computed from, and older opsets cannot ask for it.
@@ -109,7 +109,7 @@ def _target(node: NodeSpec, graph: GraphEditor) -> list[int] | None:
     return shape
 
 
-def _asked(node: NodeSpec, graph: GraphEditor) -> list[int] | None:
+def _requested_shape(node: NodeSpec, graph: GraphEditor) -> list[int] | None:
     """The numeric shape that a Reshape requests, or None if it copies a size."""
     if node.op_type != "Reshape" or len(node.inputs) < 2:
         return None
