@@ -77,7 +77,6 @@ class _OfLibrary(InstalledDistribution):
         self.location = str(found.locate_file(""))
 
     def read_text(self, name: str) -> str | None:
-        """The text of a file of the metadata, as the library reads it."""
         return self._found.read_text(name)
 
     @property

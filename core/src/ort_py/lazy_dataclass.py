@@ -142,7 +142,6 @@ class _Fields:
 
     @property
     def names(self) -> dict[str, None]:
-        """Names of all fields, in order."""
         return dict.fromkeys([name for base in self._bases() for name in _names(base)] + list(self._types))
 
     @property
@@ -315,7 +314,6 @@ _FACTORY = _Factory()
 
 
 def _init(fields: _Fields) -> Any:
-    """Compile the `__init__` of a class from its fields."""
     names: dict[str, Any] = {"_set": object.__setattr__, "_FACTORY": _FACTORY}
     parameters: dict[bool, list[str]] = {False: [], True: []}
     body = []

@@ -69,7 +69,6 @@ def div(ctx: KernelContext, a: Any, b: Any) -> Any:
 
 @kernel("Relu", since=6, until=NEWEST, types={"T": ALL_NUMERIC}, strided=True)
 def relu(ctx: KernelContext, x: Any) -> Any:
-    """ONNX Relu."""
     return ctx.xp.maximum(x, ctx.xp.zeros((), x.dtype))
 
 
@@ -81,7 +80,6 @@ def identity(_ctx: KernelContext, x: Any) -> Any:
 
 @kernel("MatMul", since=1, until=NEWEST, types={"T": tensors(DataType.FLOAT, DataType.DOUBLE)}, out=True)
 def matmul(ctx: KernelContext, a: Any, b: Any, *, out: Any = None) -> Any:
-    """ONNX MatMul."""
     return ctx.xp.matmul(a, b, out=out)
 
 
@@ -97,7 +95,6 @@ def gemm(
     transA: int = 0,
     transB: int = 0,
 ) -> Any:
-    """ONNX Gemm."""
     y = ctx.xp.matmul(a.T if transA else a, b.T if transB else b) * a.dtype.type(alpha)
     return y if c is None else y + c * a.dtype.type(beta)
 
@@ -113,7 +110,6 @@ def reshape(ctx: KernelContext, x: Any, shape: Any, *, allowzero: int = 0) -> An
 
 @kernel("Flatten", since=1, until=NEWEST, types={"T": _ON_DEVICE}, views=((0, 0),))
 def flatten(ctx: KernelContext, x: Any, *, axis: int = 1) -> Any:
-    """ONNX Flatten."""
     split = axis + x.ndim if axis < 0 else axis
     rows = int(np.prod(x.shape[:split], dtype=np.int64))
     return ctx.xp.reshape(x, (rows, int(np.prod(x.shape[split:], dtype=np.int64))))
@@ -127,7 +123,6 @@ def transpose(ctx: KernelContext, x: Any, *, perm: Sequence[int] | None = None) 
 
 @kernel("Concat", since=4, until=NEWEST, types={"T": _ON_DEVICE}, strided=True)
 def concat(ctx: KernelContext, *xs: Any, axis: int) -> Any:
-    """ONNX Concat."""
     return ctx.xp.concatenate(xs, axis=axis)
 
 
@@ -148,7 +143,6 @@ def shape(_ctx: KernelContext, x: Any, *, start: int = 0, end: int | None = None
 
 @kernel("Where", since=9, until=NEWEST, types={"T": _ON_DEVICE}, strided=True)
 def where(ctx: KernelContext, condition: Any, x: Any, y: Any) -> Any:
-    """ONNX Where."""
     return ctx.xp.where(condition, x, y)
 
 
@@ -171,7 +165,6 @@ def split(ctx: KernelContext, x: Any, sizes: Any = None, *, axis: int = 0, num_o
 def reduce_sum(
     ctx: KernelContext, x: Any, axes: Any = None, *, keepdims: int = 1, noop_with_empty_axes: int = 0
 ) -> Any:
-    """ONNX ReduceSum."""
     if axes is None or axes.size == 0:
         if noop_with_empty_axes:
             return x.copy()
@@ -181,14 +174,12 @@ def reduce_sum(
 
 @kernel("Softmax", since=13, until=NEWEST, types={"T": tensors(DataType.FLOAT, DataType.DOUBLE)}, strided=True)
 def softmax(ctx: KernelContext, x: Any, *, axis: int = -1) -> Any:
-    """ONNX Softmax from opset 13 on."""
     e = ctx.xp.exp(x - ctx.xp.max(x, axis=axis, keepdims=True))
     return e / ctx.xp.sum(e, axis=axis, keepdims=True)
 
 
 @kernel("GlobalAveragePool", since=1, until=NEWEST, types={"T": tensors(DataType.FLOAT, DataType.DOUBLE)}, strided=True)
 def global_average_pool(ctx: KernelContext, x: Any) -> Any:
-    """ONNX GlobalAveragePool."""
     return ctx.xp.mean(x, axis=tuple(range(2, x.ndim)), keepdims=True, dtype=x.dtype)
 
 
@@ -232,7 +223,6 @@ def refusal_of(node: NodeSpec) -> str | None:
 
 
 def fake_kernels() -> list[KernelDef]:
-    """All kernels of this module."""
     import sys
 
     return kernel_defs(sys.modules[__name__])

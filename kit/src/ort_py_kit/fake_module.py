@@ -102,7 +102,6 @@ class FakeModule:
         return found
 
     def empty(self, shape: Any, dtype: Any = np.float64) -> FakeArray:
-        """An array of poison."""
         dims = (shape,) if isinstance(shape, int | np.integer) else tuple(shape)
         return empty_array(self._owner, dims, np.dtype(dtype), self._owner.current_stream)
 

@@ -61,7 +61,6 @@ class FakeBehaviour:
         compiles: Claim connected nodes as regions instead of single nodes.
         cost_us: Cost it states for each node; ``-math.inf`` makes every island pay, None leaves it to the core.
         fail_capability: `get_capability` raises.
-        fail_compile: `compile` raises.
         fail_runs: Numbers of the runs, from 1 on, in which its first kernel or region raises.
         channels_last: Operators it prefers with the channels last, and has kernels for.
         lacks_channels_last: It has no such kernels after all.
@@ -86,10 +85,8 @@ class FakeProvider(IExecutionProvider):
     """A provider for one session.
 
     Attributes:
-        owner: The device.
         transfer: Its copies, which it counts.
         regions: Regions compiled so far.
-        runs: Runs begun.
         calls: Kernels and regions called.
         closed: Whether `close` was called.
     """
@@ -249,7 +246,6 @@ class FakeFactory(ProviderFactory):
     """Makes fake providers, all on one device.
 
     Attributes:
-        owner: The device.
         created: Providers made so far, the newest last.
         memory: Memory of the device for users' values.
     """

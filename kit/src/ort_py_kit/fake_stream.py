@@ -92,7 +92,6 @@ class FakeEvent:
         self.done = False
 
     def mark(self) -> None:
-        """The work the stream does when it gets here."""
         self.done = True
 
     def synchronize(self) -> None:

@@ -123,13 +123,11 @@ class Faults:
             raise MemoryError(f"{taken} bytes exceed the requested limit of {limit}")
 
     def reset(self) -> bool:
-        """The effect of `reset_device`."""
         with self._lock:
             self.reset_calls += 1
             return self._taken("resets")
 
     def use_backup(self) -> bool:
-        """The effect of `use_backup_device`."""
         with self._lock:
             return self._taken("backups")
 

@@ -38,7 +38,6 @@ class SupportTable:
 
     @property
     def providers(self) -> Sequence[str]:
-        """The providers that had a case."""
         return sorted(self._providers)
 
     def add(self, record: Mapping[str, Any], *, passed: bool, expected: bool) -> None:

@@ -41,7 +41,6 @@ def _processor() -> list[str]:
 
 
 def package_of(module: str) -> str:
-    """The top-level package of a module."""
     return module.partition(".")[0]
 
 

@@ -100,7 +100,6 @@ class FileContents:
         """Remember the digest of a file, which was found out elsewhere.
 
         Args:
-            path: The file.
             identity: What it was before and after it was read.
             digest: Its `content_hash`.
             looked: When its identity was taken, in nanoseconds since 1970.

@@ -101,7 +101,6 @@ class SourceFile:
             return False
 
     def has_content(self, fingerprint: str) -> bool:
-        """Return whether the model has this content."""
         if self.identity is None:
             return self._digest == fingerprint
         return self.contents.digest(self.path, self.identity) == fingerprint
@@ -122,9 +121,7 @@ def external_name(path: str, identity: FileIdentity, folder: Path | None) -> str
     """The name by which a model refers to a file of external data.
 
     Args:
-        path: The file.
         identity: Which content it had.
-        folder: The model's.
 
     Raises:
         NotStorableError: The file was found by another path, or was only just written.

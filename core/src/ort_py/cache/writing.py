@@ -93,5 +93,4 @@ _QUEUE = WriteQueue()
 
 
 def process_queue() -> WriteQueue:
-    """The queue of this process."""
     return _QUEUE

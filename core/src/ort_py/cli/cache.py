@@ -23,7 +23,6 @@ _DAY = 86_400.0
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of the command."""
     parser.add_argument(
         "action",
         choices=("ls", "prune", "verify"),

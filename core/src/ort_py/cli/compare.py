@@ -20,7 +20,6 @@ DIFFERENT = 1
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of the command."""
     parser.add_argument("model", metavar="MODEL", help="path of an ONNX model")
     side = "a level (%(metavar)s may be " + ", ".join(LEVELS) + "), providers (A,B), or both (A,B@basic)"
     parser.add_argument(

@@ -24,7 +24,6 @@ NOT_USABLE, REQUIRED_MISSING = 1, 3
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of the command."""
     parser.epilog = (
         "exit codes: 0 all is well, 1 an installed provider is not usable or was modified, 2 wrong command line, "
         "3 a required provider is not usable"

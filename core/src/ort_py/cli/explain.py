@@ -21,7 +21,6 @@ SHOWN = 40
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of the command."""
     add_session_arguments(parser)
     parser.add_argument("--plan", action="store_true", help="print the execution plan too")
     parser.add_argument("--html", metavar="FILE", type=Path, help="write a page with a picture of the graph")

@@ -20,7 +20,6 @@ __all__ = ["add_arguments", "run"]
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of the command."""
     add_session_arguments(parser)
     parser.add_argument(
         "--placement",

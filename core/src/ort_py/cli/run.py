@@ -48,7 +48,6 @@ class _Times:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of the command."""
     add_session_arguments(parser)
     add_input_arguments(parser)
     parser.add_argument(

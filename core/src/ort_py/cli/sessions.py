@@ -52,7 +52,6 @@ def limits_of(arguments: argparse.Namespace) -> ort_py.Limits:
 
 
 def open_session(arguments: argparse.Namespace) -> ort_py.InferenceSession:
-    """A session as the arguments want it."""
     options = ort_py.SessionOptions()
     options.limits = limits_of(arguments)
     with Progress(f"loading {Path(arguments.model).name}"):

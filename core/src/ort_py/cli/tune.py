@@ -22,7 +22,6 @@ __all__ = ["add_arguments", "run"]
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of the command."""
     parser.add_argument("model", metavar="MODEL", nargs="?", help="path of an ONNX model")
     parser.add_argument(
         "--providers",

@@ -26,11 +26,7 @@ _EXCLUDED = "ORT_ONNX_BACKEND_EXCLUDE_PROVIDERS"
 
 
 class OnnxRuntimeBackendRep(BackendRep):
-    """A prepared model.
-
-    Args:
-        session: The session it runs.
-    """
+    """A prepared model."""
 
     def __init__(self, session: InferenceSession) -> None:
         self._session = session

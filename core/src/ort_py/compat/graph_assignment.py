@@ -21,8 +21,6 @@ class OrtEpAssignedNode:
 
     Attributes:
         name: Its name in the model, or the one it was given.
-        domain: Domain of its operator.
-        op_type: Its operator.
     """
 
     name: str
@@ -32,11 +30,7 @@ class OrtEpAssignedNode:
 
 @dataclass(frozen=True, slots=True)
 class OrtEpAssignedSubgraph:
-    """Nodes that went to one provider together: a compiled region, or a node with a kernel of its own.
-
-    Attributes:
-        ep_name: The provider.
-    """
+    """Nodes that went to one provider together: a compiled region, or a node with a kernel of its own."""
 
     ep_name: str
     _nodes: tuple[OrtEpAssignedNode, ...] = ()

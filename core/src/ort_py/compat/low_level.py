@@ -81,10 +81,6 @@ def get_hardware_devices() -> list[OrtHardwareDevice]:
 def get_hardware_device_ep_incompatibility_details(ep_name: str, hardware_device: OrtHardwareDevice) -> dict[str, Any]:
     """Explain why a provider cannot use a device.
 
-    Args:
-        ep_name: Its name.
-        hardware_device: The device.
-
     Returns:
         Reasons as a mask of `OrtDeviceEpIncompatibilityReason`, notes as text.
     """

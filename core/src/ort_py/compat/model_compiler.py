@@ -38,7 +38,6 @@ class OrtExternalInitializerInfo:
 
     Args:
         filepath: File, relative to the model.
-        file_offset: First byte.
         byte_size: Number of bytes.
 
     Attributes:
@@ -74,7 +73,6 @@ class ModelCompiler:
         external_initializers_file_path: File beside the compiled model for its large constants; None keeps them in it.
         external_initializers_size_threshold: The size in bytes from which a constant counts as large.
         flags: `OrtCompileApiFlags`, combined with ``|``.
-        graph_optimization_level: Level of the optimisation of the graph.
         get_initializer_location_func: Called with name, value and present place of every constant; returns where its
             bytes are written by the function itself, or None to keep them in the model.
 
@@ -123,9 +121,6 @@ class ModelCompiler:
 
     def compile_to_file(self, output_model_path: str | os.PathLike[str] | None = None) -> None:
         """Compile into a file.
-
-        Args:
-            output_model_path: The file.
 
         Raises:
             TypeError: No path is given.

@@ -125,7 +125,6 @@ class Gate:
         )
 
     def refusal(self, node: int, text: str) -> KernelInputError:
-        """The error for a node whose constraint does not hold."""
         spec = self._facts.nodes[node]
         return KernelInputError(
             f"The inputs of a node violate a constraint of its operator: {text}.",

@@ -127,11 +127,7 @@ FUNCTIONS: Mapping[Code, Callable[..., Any]] = {
 
 @dataclass(frozen=True, slots=True)
 class ConstraintProgram:
-    """Instructions over registers: first the inputs, then the constants, then the result of each instruction.
-
-    Attributes:
-        inputs: Number of its inputs.
-    """
+    """Instructions over registers: first the inputs, then the constants, then the result of each instruction."""
 
     inputs: int
     constants: tuple[int | float, ...]

@@ -48,7 +48,6 @@ class FallbackRecord:
         reason: Reason given by the provider or its exception.
         node: The node concerned; ``""`` for the whole provider.
         replacement: The provider or device that runs it instead; ``""`` if it is not known yet.
-        action: Action that was taken.
         time: Seconds since 1970, of the last time.
         count: Number of such events.
     """

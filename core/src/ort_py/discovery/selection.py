@@ -206,7 +206,6 @@ class _Chooser:
         return self._selection(automatic=True, passed_over=passed_over)
 
     def explicit(self, requests: Sequence[ProviderRequest]) -> Selection:
-        """The providers asked for, in that order."""
         named = {request.name for request in requests}
         if not self.plain_cpu:
             self._note_named_engines(requests)

@@ -62,7 +62,6 @@ class FeedSpec:
 
 
 def feed_spec(value: PlanInput) -> FeedSpec:
-    """Prepare the checks of an input."""
     declared = value.type
     tensor = declared if isinstance(declared, TensorType) else None
     shape = tensor.shape if tensor is not None else None
@@ -79,7 +78,6 @@ def feed_spec(value: PlanInput) -> FeedSpec:
 
 
 def no_mapping(feed: Any) -> ArgumentTypeError:
-    """The error for a feed that is not a mapping of names to values."""
     return ArgumentTypeError(
         f"The feed of a run must be a mapping of input names to values, not {type(feed).__name__}.",
         fix="Pass e.g. {session.get_inputs()[0].name: array}.",

@@ -19,7 +19,6 @@ class StageReport:
 
     Attributes:
         stage: Its name: providers, load, validate, infer types, optimise, partition, compile, plan.
-        seconds: Its duration.
         notes: Its effects, one per line.
     """
 
@@ -33,7 +32,6 @@ class LoadReport:
     """Stages in the order they ran.
 
     Attributes:
-        stages: The stages.
         optimisation: Changes of each graph transform; empty if the model came from the cache or nothing was optimised.
         fingerprint: Identity of the session; see `InferenceSession.fingerprint`; ``""`` if it was closed before it was
             asked.
@@ -45,7 +43,6 @@ class LoadReport:
 
     @property
     def seconds(self) -> float:
-        """Total time."""
         return sum(stage.seconds for stage in self.stages)
 
     @contextmanager

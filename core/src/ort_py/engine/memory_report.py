@@ -37,7 +37,6 @@ class DeviceBytes:
     """Bytes on one device.
 
     Attributes:
-        weights: Constants.
         packed: Memory that kernels and compiled regions derived from constants.
         workspace: Memory that is reserved for runs.
     """
@@ -83,7 +82,6 @@ class MemoryReport:
         return sum(one.weights + one.packed + one.workspace for one in self.devices.values())
 
     def to_dict(self) -> dict[str, Any]:
-        """The report in the types that JSON has."""
         return {
             **{
                 name: getattr(self, name)
@@ -129,10 +127,8 @@ def memory_report(
 
     Args:
         model: The session's model; None where it is closed.
-        constants: Its constants on their devices.
         workspace: Memory that its runs need.
         allocators: Figures of the providers' allocators.
-        limit: The bound on all of it.
     """
     weights = weight_bytes([weight for _, weight in named_weights(model).values()] if model is not None else ())
     placed = {HOST: weights.held + weights.mapped} | (constants.device_bytes() if constants is not None else {})
@@ -167,10 +163,6 @@ _WORTH_TRIMMING = 8 << 20
 def settle_memory(report: MemoryReport, model: Model | None) -> None:
     """Give back what making a session took beside what it keeps, and check that against its limit.
 
-    Args:
-        report: The memory that the session keeps, by kind.
-        model: Its model.
-
     Raises:
         MemoryLimitError: It keeps more than it may.
     """
@@ -184,7 +176,6 @@ def _check(report: MemoryReport, model: Model | None) -> None:
 
     Args:
         report: What it holds, and the limit.
-        model: Its model.
 
     Raises:
         MemoryLimitError: They do; the largest constants are named.

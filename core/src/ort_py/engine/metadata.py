@@ -17,7 +17,6 @@ class NodeArg:
     """An input or output of a model.
 
     Attributes:
-        name: Name.
         type: Type string, e.g. ``tensor(float)``, ``seq(tensor(int64))``.
         shape: int for a fixed dimension, str for a symbolic one, None for an unknown one. Empty for a scalar, and
             also where the rank is unknown, as in onnxruntime; `rank_known` tells the two apart.
@@ -66,7 +65,6 @@ class ModelMetadata:
         producer_name: Tool that wrote the model.
         graph_name: Name of the main graph.
         domain: Reverse-DNS name of the model's origin.
-        description: Documentation of the model.
         graph_description: Documentation of the main graph.
         version: The model's own version; the largest int64 where it has none, as in onnxruntime.
         custom_metadata_map: Its metadata properties; a copy each time it is read, as in onnxruntime.
@@ -100,7 +98,6 @@ _NO_VERSION = 2**63 - 1
 
 
 def metadata_of(model: Model) -> ModelMetadata:
-    """The metadata of a loaded model."""
     return ModelMetadata(
         producer_name=model.producer_name,
         graph_name=model.graph.name,

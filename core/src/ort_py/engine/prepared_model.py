@@ -37,7 +37,6 @@ class Entry:
     """The content of a file that is to be written.
 
     Attributes:
-        description: Its description.
         blocks: Gives the bytes of each block.
         size: Bytes of all blocks.
     """
@@ -52,7 +51,6 @@ class Prepared:
     """A prepared model that was read.
 
     Attributes:
-        model: The model, optimised.
         assignment: The provider that runs each node.
         keys: Key of each region's artifact.
     """
@@ -66,7 +64,6 @@ def head_of_model(model: Model, assignment: Assignment, notes: Sequence[str]) ->
     """What users are told about a prepared model without reading all of it.
 
     Args:
-        model: The model.
         assignment: Provider of each node.
         notes: Lines about the preparation.
     """
@@ -89,10 +86,8 @@ def entry_of_model(
     """The content of the file of a model.
 
     Args:
-        model: The planned model.
         assignment: Provider of each node.
         keys: Key of each region's artifact.
-        head: From `head_of_model`.
         external: Returns the model's name for a file of external data; None where the file is to hold its data, too.
         files: What is known of each of these files, filled by the time that all constants were asked for.
 
@@ -142,7 +137,6 @@ class PreparedFile:
 
         Args:
             contributions: Kernels of this session.
-            providers: Its providers.
             external: Opens a file of external data.
             origin: Identity of the model's own file; None where there is none.
 
@@ -158,12 +152,7 @@ class PreparedFile:
 
 
 def prepared_file(store: FileStore, key: str) -> MappedFile | None:
-    """The file of a prepared model, all of it checked. None if there is none; a damaged one is reported and removed.
-
-    Args:
-        store: Where it is.
-        key: Its key.
-    """
+    """The file of a prepared model, all of it checked. None if there is none; a damaged one is reported and removed."""
     content = store.mapped(key, KIND)
     if content is None:
         return None

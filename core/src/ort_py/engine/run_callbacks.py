@@ -17,7 +17,6 @@ _logger = lazy_logger("ort_py.session")
 
 
 def wants_runs(provider: IExecutionProvider) -> bool:
-    """Return whether a provider wants to hear of runs."""
     base, own = IExecutionProvider, type(provider)
     return own.on_run_start is not base.on_run_start or own.on_run_end is not base.on_run_end
 

@@ -71,7 +71,6 @@ class _Claims:
         self._found: dict[str, frozenset[str]] = {}
 
     def of(self, provider: IExecutionProvider) -> frozenset[str]:
-        """Names of the nodes that a provider claims."""
         found = self._found.get(provider.name)
         if found is None:
             found = self._found[provider.name] = claims_of(self._view, provider, self._kernels)

@@ -114,7 +114,6 @@ class _Writer:
         self._made: tuple[tuple[Any, ...], dict[int, tuple[Any, Any]]] | None = None
 
     def run(self, arrays: Mapping[int, _Array], plain: Instruction, s: Slots) -> None:
-        """The step's instruction."""
         shapes = tuple([getattr(s[slot], "shape", None) for slot in self.step.inputs])
         known = self._made
         if known is not None and known[0] == shapes:

@@ -103,7 +103,6 @@ class CountedRuns:
         active_runs.find_new()  # here, when all that a session imports has been imported
 
     def __call__(self, frame: Frame) -> None:
-        """`sequential.run`."""
         start = time.perf_counter()
         if self._short:
             run(frame)

@@ -285,7 +285,6 @@ class FramePool:
                 call()
 
     def trim(self) -> None:
-        """Close all idle frames."""
         for annex in self._annexes:
             annex.trim()
         while self._idle:
@@ -376,5 +375,4 @@ def _reserved_by(instance: RegionInstance) -> int:
 
 
 def session_closed() -> InvalidArgument:
-    """The error for a run of a closed session."""
     return InvalidArgument("The session is closed.", fix="Create a new InferenceSession.")

@@ -82,7 +82,6 @@ class ParallelRuns:
         active_runs.find_new()
 
     def __call__(self, frame: Frame) -> None:
-        """`sequential.run`."""
         before: PreviousThreads = ()
         try:
             before = active_runs.begin(self._plan.threads)

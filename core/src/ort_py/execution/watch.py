@@ -103,7 +103,6 @@ class RunWatch:
 
     @property
     def idle(self) -> bool:
-        """True if there is nothing to watch."""
         return not self.checks and self.recorder is None
 
     def before(self, step: Step | None = None) -> None:

@@ -36,7 +36,6 @@ class Circuit:
 
     Attributes:
         name: Name of the guarded provider or device.
-        state: Its state.
         failures: Failures counted since it was closed last.
         seconds: Until it may be tried again; 0 where it may be now, or is used.
     """

@@ -112,5 +112,4 @@ _process = LostDevices()
 
 
 def process_lost_devices() -> LostDevices:
-    """The record of lost devices of this process."""
     return _process

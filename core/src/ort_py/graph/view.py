@@ -51,14 +51,12 @@ class SpecCache:
         self._values: dict[Value, ValueSpec] = {}
 
     def value(self, value: Value) -> ValueSpec:
-        """The record of a value."""
         found = self._values.get(value)
         if found is None:
             found = self._values[value] = ValueSpec(value.name, value.type, value.constant)
         return found
 
     def values(self, values: Iterable[Value | None]) -> tuple[ValueSpec | None, ...]:
-        """The records of values, None staying None."""
         return tuple([None if value is None else self.value(value) for value in values])
 
     def node(self, node: Node, index: int, path: tuple[str, ...] | None = None) -> NodeSpec:
@@ -191,7 +189,6 @@ class NodesView(GraphView):
         return found
 
     def _position(self, node: Node) -> int | None:
-        """Index of a node, or None if it is not in the view."""
         if self._index is None:
             self._index = {node: index for index, node in enumerate(self._members)}
         return self._index.get(node)

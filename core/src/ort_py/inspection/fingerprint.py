@@ -68,7 +68,6 @@ class Fingerprint:
 
 
 def fingerprint_of(engine: Engine, plan: ExecutionPlan) -> Fingerprint:
-    """Compute the fingerprint of a session."""
     providers = engine.providers
     return Fingerprint(
         {
@@ -95,7 +94,6 @@ def _provider(record: ProviderRecord, options: Mapping[str, Mapping[str, str]]) 
 
 
 def _options(options: SessionOptions) -> str:
-    """Options that are not as they are by default."""
     effects = {spec.name: spec.effect for spec in specs_of(SessionOptions)}
     values = {name: value for name, value in changed_values(options).items() if effects[name] is Effect.PROGRAM}
     values |= {key: value for key, value in entries_of(options).items() if effect_of(key) is Effect.PROGRAM}

@@ -71,7 +71,6 @@ def tune(
 
     Args:
         model: A path, bytes or message, as for a session.
-        sess_options: Options of the sessions.
         providers, provider_options: As for a session; all usable ones where None.
         inputs: Feeds; None generates them from the model's declarations.
         seed: Seed of generated inputs.
@@ -251,7 +250,6 @@ def tuning_orders(
 
     Args:
         names: The session's providers, in order.
-        devices: Device of each provider.
         completing: The provider that can complete all others, if it is among them.
         reserve: Providers that the session does not have because another one fills the CPU role, best first. Each is
             tried alone, and behind all others but the completing one.

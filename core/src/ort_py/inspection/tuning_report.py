@@ -24,7 +24,6 @@ class TunedCandidate:
         providers: The providers that take part, in order.
         nodes: Nodes that each provider runs.
         milliseconds: Median of one run, of the quietest block; None where it was not measured.
-        fastest: The fastest run.
         created: Seconds that making its session took.
         runs: Runs that were timed.
         remark: Why it was not measured, or not to the end.
@@ -45,7 +44,6 @@ class TuningReport:
     """Placements of one model on this machine.
 
     Attributes:
-        model: Its name.
         candidates: All that were tried; the session's own order first.
         chosen: The fastest; the session's own order where no other is faster by a margin.
         remembered: Whether sessions will use it.

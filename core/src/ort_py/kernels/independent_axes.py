@@ -42,7 +42,6 @@ Rule = Callable[[NodeSpec, Sequence[Any]], Cut | None]
 
 
 def rule_of(node: NodeSpec) -> Rule | None:
-    """The rule of a node's operator, None if it has none."""
     return _RULES.get((node.domain, node.op_type))
 
 

@@ -71,7 +71,6 @@ class KernelRegistry:
             entries.append(entry)
 
     def find(self, provider: str, node: NodeSpec) -> KernelMatch:
-        """A provider's kernel for a node, or all refusals."""
         # The answer depends on nothing else of the node; large models repeat few of these.
         key = (provider, node.domain, node.op_type, node.since_version, *node.type_bindings.items())
         found = self._matches.get(key)

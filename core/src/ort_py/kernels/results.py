@@ -29,7 +29,6 @@ _KNOWN_CONTENT = 1024
 
 
 def result_check(node: NodeSpec, definition: KernelDef, provider: str, device: Device) -> ResultCheck | None:
-    """The check of a bound kernel, None for kernels of this project."""
     module = (definition.implementation or getattr(definition.factory, "__module__", "")).partition(":")[0]
     return None if module.startswith(_OWN) else ResultCheck(node, definition, provider, device, module)
 

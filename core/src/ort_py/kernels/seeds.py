@@ -23,7 +23,6 @@ def set_process_seed(seed: int | None) -> None:
 
 
 def process_seed() -> int | None:
-    """The seed set for this process, or None."""
     return _seed
 
 

@@ -76,12 +76,10 @@ def check_time(ahead: float = 0.0) -> None:
 
 
 def current_check() -> TimeCheck | None:
-    """The check that applies here, None if there is none."""
     return _current.get()
 
 
 def is_checked() -> bool:
-    """Return whether a check applies here."""
     return _current.get() is not None
 
 

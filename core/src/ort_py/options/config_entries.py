@@ -295,6 +295,5 @@ RUN_ENTRIES: dict[str, EngineOption] = {
 
 
 def effect_of(key: str) -> Effect:
-    """The effect of a config entry; none if the key is unknown."""
     spec = SESSION_ENTRIES.get(key) or RUN_ENTRIES.get(key)
     return Effect.NONE if spec is None else spec.effect

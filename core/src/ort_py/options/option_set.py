@@ -178,7 +178,6 @@ def changed_values(options: OptionSet) -> dict[str, Any]:
 
 
 def entries_of(options: OptionSet) -> dict[str, str]:
-    """Return a copy of all config entries."""
     return dict(options._config)
 
 

@@ -78,8 +78,6 @@ def improve(table: WorkTable, owner: Placed, order: Sequence[int], groups: Ints,
 
     Args:
         order: Providers in the order in which they take what others lose.
-        groups: Result of `groups_of`.
-        model: Requirements on islands.
     """
     result = Improved(owner.copy())
     for _ in order:  # nodes that one device loses may go to another one, where they have to pay as well

@@ -47,7 +47,6 @@ class Answer:
 
 
 def estimates(provider: IExecutionProvider) -> bool:
-    """Return whether a provider overrides `estimate_cost`."""
     return type(provider).estimate_cost is not IExecutionProvider.estimate_cost
 
 

@@ -171,7 +171,6 @@ def expect(node: Node, what: str, where: str, found: int, needed: int) -> None:
 
 
 def array_modules(planner: BodyPlanner, devices: Sequence[Device]) -> tuple[Any, ...]:
-    """The array module of each device."""
     return tuple(planner.slots.array_module(device) for device in devices)
 
 

@@ -69,7 +69,6 @@ class GraphPlanner:
         self._inputs: list[PlanInput] = []
 
     def emit(self) -> None:
-        """Emit the steps of all units."""
         self._define_inputs()
         for unit in schedule(self.graph, self.resources.assignment.regions.get(self.graph, [])):
             if isinstance(unit, Region):

@@ -66,7 +66,6 @@ class ConstantPool:
         return self.forms(device).packed([weight.key for weight in weights], form, make, arrays)
 
     def forms(self, device: Device) -> HeldForms:
-        """Packed forms of constants on a device."""
         found = self._packed.get(device)
         if found is None:
             found = self._packed[device] = HeldForms(
@@ -93,7 +92,6 @@ class ConstantPool:
                 stream.synchronize()
 
     def _stream(self, device: Device) -> IStream | None:
-        """One stream a device for all constants."""
         if device not in self._opened:
             maker = self.streams.get(device)
             self._opened[device] = maker() if maker is not None else None

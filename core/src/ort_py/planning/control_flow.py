@@ -36,7 +36,6 @@ _BATCH_AND_TIME = (0, 1)
 
 
 def _emit_if(planner: BodyPlanner, node: Node) -> None:
-    """Emit the step of an If node."""
     (condition,) = planner.slots.acquire([(node.inputs[0], HOST, False)])
     branches = [body_planner(planner, node, name) for name in ("then_branch", "else_branch")]
     for branch in branches:
@@ -56,7 +55,6 @@ def _emit_if(planner: BodyPlanner, node: Node) -> None:
 
 
 def _emit_loop(planner: BodyPlanner, node: Node) -> None:
-    """Emit the step of a Loop node."""
     body = body_planner(planner, node, "body")
     count = len(body.graph.inputs) - 2
     padded = [*node.inputs, None, None][: max(2, len(node.inputs))]
@@ -84,7 +82,6 @@ def _emit_loop(planner: BodyPlanner, node: Node) -> None:
 
 
 def _emit_scan(planner: BodyPlanner, node: Node) -> None:
-    """Emit the step of a Scan node."""
     (_emit_batch if node.since_version < 9 else _emit_one_sequence)(planner, node)
 
 

@@ -66,7 +66,6 @@ class StandIns:
         self._on_declined = on_declined
 
     def of(self, region: Region, resources: PlanResources) -> StandIn | None:
-        """The stand-in of a region, or None for regions on other devices."""
         if resources.providers[region.provider].device != HOST:
             return None
         return StandIn(self, region, resources)

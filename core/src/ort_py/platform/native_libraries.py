@@ -97,7 +97,6 @@ def _library(family: NativeFamily, file: str, path: str) -> NativeLibrary | None
 
 
 def _loaded_libraries() -> list[str]:
-    """Paths of the native libraries in this process."""
     try:
         if sys.platform == "win32":
             return _on_windows()

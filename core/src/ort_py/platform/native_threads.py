@@ -90,7 +90,6 @@ class ActiveRuns:
                 library.set(1)
 
     def end(self, before: PreviousThreads) -> None:
-        """The run on this thread has ended."""
         self._threads.pop(get_ident(), None)
         for library, number in before:
             library.set(number)

@@ -160,7 +160,6 @@ class OptimisationReport:
 
     @property
     def changes(self) -> int:
-        """Places changed by all transforms."""
         return sum(one.changes for one in self.passes)
 
     def to_dict(self) -> dict[str, Any]:

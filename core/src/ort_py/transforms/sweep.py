@@ -44,7 +44,6 @@ class RewriteBudget:
         self.exhausted: dict[str, str] = {}
 
     def allows(self, node: Node) -> bool:
-        """Return whether the node may be rewritten."""
         count, rules = self._led_to.get(node, (0, ()))
         if count < _MOST_REWRITES and self._left > 0:
             return True
@@ -92,7 +91,6 @@ class RuleIndex:
             self._of_type.clear()
 
     def of(self, op_type: str) -> list[tuple[RewriteRule, PassReport]]:
-        """Rules that look at an operator."""
         found = self._of_type.get(op_type)
         if found is None:
             found = [entry for entry in self.rules if entry[0].concerns(op_type, self._present)]

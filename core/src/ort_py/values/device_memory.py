@@ -44,7 +44,6 @@ class DeviceMemory:
         return self._done(lambda stream: self._offered.transfer.copy(array, HOST, self.device, stream))
 
     def to_host(self, array: Any) -> np.ndarray[Any, Any]:
-        """A copy of an array of the device on the host."""
         made = self._done(lambda stream: self._offered.transfer.copy(array, self.device, HOST, stream))
         assert isinstance(made, np.ndarray)
         return made

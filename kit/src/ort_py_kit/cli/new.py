@@ -13,7 +13,6 @@ __all__ = ["add_arguments", "run"]
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of the command."""
     parser.add_argument("kind", choices=tuple(KINDS), help="; ".join(f"{kind}: {text}" for kind, text in KINDS.items()))
     parser.add_argument(
         "name", metavar="NAME", help="one word, say acme: ort-py-acme, ort_py_acme, AcmeExecutionProvider"

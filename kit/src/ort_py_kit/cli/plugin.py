@@ -30,5 +30,4 @@ class _New:
 
 @hookimpl
 def ort_py_cli_commands() -> list[CliCommand]:
-    """Contribute ``ort-py new``."""
     return [_New()]

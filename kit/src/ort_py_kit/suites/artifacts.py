@@ -41,11 +41,8 @@ class KeptRegion:
     """A region that was compiled and serialised.
 
     Attributes:
-        sample: Name of the sample it is of.
-        artifact: Its artifact.
         inputs, outputs: Names of the values at its border, in its order.
         feeds: Arrays by name, for each size.
-        results: Results of the compiled region for them.
     """
 
     sample: str

@@ -218,8 +218,6 @@ def save_tensors_data(tensors_data: TensorsData, path: str | Path, *, smooth_qua
     """Write ranges to a file as JSON.
 
     Args:
-        tensors_data: The ranges.
-        path: The file.
         smooth_quant: Noted in the file: the model's weights were smoothed before.
     """
     content = {**tensors_data.to_dict(), "smooth_quant": smooth_quant}

@@ -70,7 +70,6 @@ class StaticQuantConfig(QuantConfig):
 
     Args:
         calibration_data_reader: Examples to find ranges with.
-        calibrate_method: Method of finding ranges.
         quant_format: Form in which the model is written.
         activation_type, weight_type, op_types_to_quantize, nodes_to_quantize, nodes_to_exclude, per_channel,
             reduce_range, use_external_data_format: As `QuantConfig`.

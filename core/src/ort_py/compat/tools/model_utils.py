@@ -44,7 +44,6 @@ def update_onnx_opset(
 
     Args:
         model_path: The model's file.
-        opset: Version wanted.
         out_path: File to write; None for none.
         logger: Accepted for compatibility.
 
@@ -68,8 +67,6 @@ def optimize_model(
     """Write a model as a session optimises it.
 
     Args:
-        model_path, output_path: Its file, and the one to write.
-        level: Level of the optimisation.
         log_level: Accepted for compatibility.
         use_external_initializers: Large constants go into ``external_data.pb`` beside the model.
 
@@ -107,8 +104,6 @@ def make_dim_param_fixed(graph: onnx.GraphProto, param_name: str, value: int) ->
 
     Args:
         graph: Changed in place.
-        param_name: The symbol.
-        value: The number.
     """
     for one in _graphs(graph):
         for info in _values(one):
@@ -123,8 +118,6 @@ def make_input_shape_fixed(graph: onnx.GraphProto, input_name: str, fixed_shape:
 
     Args:
         graph: Changed in place.
-        input_name: The input.
-        fixed_shape: Its new shape.
 
     Raises:
         OptionError: The input does not exist, or its shape cannot be this one; a builtin ValueError too.

@@ -352,7 +352,6 @@ def _pad(n: NodeScope) -> Outputs:
 
 
 def negated_condition(condition: bool | Amount) -> bool | Size:
-    """Negate a condition, for conditions of known numbers."""
     if isinstance(condition, bool):
         return not condition
     found = equal(condition, 0)

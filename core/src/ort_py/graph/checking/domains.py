@@ -43,7 +43,6 @@ def onnx_domains() -> Mapping[str, int]:
 
 
 def newest_opset(domain: str) -> int | None:
-    """The newest known opset of a domain, or None for an unknown domain."""
     if domain == "":
         return onnx.defs.onnx_opset_version()  # the common case, without listing every schema
     if domain in WELL_KNOWN:

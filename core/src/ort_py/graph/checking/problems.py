@@ -20,7 +20,6 @@ class Problem(str):
     kind: type[InvalidGraph]
 
     def __new__(cls, text: str, kind: type[InvalidGraph]) -> Problem:
-        """A text with its class."""
         problem = super().__new__(cls, text)
         problem.kind = kind
         return problem

@@ -51,8 +51,6 @@ class Formal:
     """A formal input or output.
 
     Attributes:
-        name: Name in the documentation.
-        type: A type string, or a type variable.
         optional: May be absent.
         variadic: Stands for any number of values, being the last.
         homogeneous: All values it stands for have one type; otherwise each may have its own.
@@ -97,15 +95,12 @@ class ResolvedSchema:
     """The schema in force for an operator at an opset.
 
     Attributes:
-        op_type, domain, since_version: The version of an operator that it describes.
-        inputs, outputs: Formal parameters.
         max_inputs, max_outputs: Counts; None is unbounded.
         attributes: Formal attributes by name.
         types: Allowed type strings of each type variable.
         has_function: ONNX defines it by other operators, perhaps depending on its types.
         deterministic: Equal inputs give equal outputs; False for random operators.
         deprecated: Not to be used at this opset.
-        infer: Type function of a contributed schema.
     """
 
     op_type: str
@@ -166,7 +161,6 @@ def pairs(values: list[Value | None], formals: tuple[Formal, ...]) -> list[tuple
 
 @cache
 def from_onnx(op_type: str, domain: str, opset: int) -> ResolvedSchema | None:
-    """The schema of the installed onnx for an operator at an opset, or None."""
     try:
         schema = onnx.defs.get_schema(op_type, opset, domain)
     except onnx.defs.SchemaError:

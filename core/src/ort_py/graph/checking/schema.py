@@ -69,7 +69,6 @@ class SchemaRegistry:
         self._found.clear()
 
     def contributed(self, op_type: str, domain: str, opset: int) -> OperatorSchema | None:
-        """The schema that a plug-in contributed for an operator at an opset of its domain."""
         versions = self._contributed.get((op_type, normalised(domain)), {})
         since = max((version for version in versions if version <= opset), default=None)
         return None if since is None else versions[since]

@@ -389,5 +389,4 @@ class Editor(ReadingEditor):
 
 
 def _copies(node: Node, value: Value) -> bool:
-    """Return whether the node is an Identity of the value."""
     return not node.domain and node.op_type == "Identity" and node.inputs == [value]

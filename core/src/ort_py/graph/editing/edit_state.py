@@ -38,7 +38,6 @@ class Journal:
     values: dict[Value, None] = field(default_factory=dict)
 
     def node_made(self, node: Node) -> None:
-        """A node has come."""
         self.made[node] = None
         for value in node.inputs:
             if value is not None:

@@ -88,7 +88,6 @@ def _resolve(
     store: WeightStore,
     infer: Callable[[Node], Sequence[ValueType | None]],
 ) -> None:
-    """Give a node of a function its version and its outputs their types."""
     schema = schemas.lookup(node)
     node.since_version = node.opset_version if schema is None else schema.since_version
     if any(value is not None and value.type is None for value in node.inputs):

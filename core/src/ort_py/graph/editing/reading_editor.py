@@ -106,7 +106,6 @@ class ReadingEditor(GraphEditor):
     # For the engine ---------------------------------------------------------------------------------------------------
 
     def record(self, node: Node) -> NodeSpec:
-        """The record of a node of this graph."""
         return self.state.cache.node(node, _ANYWHERE)
 
     def find(self, name: str) -> Value | None:
@@ -120,7 +119,6 @@ class ReadingEditor(GraphEditor):
 
     @property
     def values(self) -> dict[str, Value]:
-        """Values of this graph by name."""
         if self._values is None:
             self._values = {value.name: value for value in self.graph.inputs}
             self._values.update(self.graph.initializers)

@@ -269,7 +269,6 @@ class ModelBuilder:
         return inputs
 
     def _outer(self, graph: Graph, written: WrittenNode, scope: Scope, name: str) -> Value | None:
-        """A value of a graph around this one."""
         try:
             return scope.find(name)
         except KeyError:

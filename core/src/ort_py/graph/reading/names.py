@@ -20,7 +20,6 @@ class Names:
 
     @classmethod
     def of(cls, model: Model) -> Names:
-        """The names of all values in a model."""
         names = cls()
         for graph in walk(model.graph):
             names._taken.update(value.name for value in graph.inputs)

@@ -34,7 +34,6 @@ __all__ = ["GraphReader", "as_problem"]
 
 
 def as_problem(error: InvalidGraph) -> str:
-    """An error as one line of a list of problems."""
     return f"{error.what} ({'; '.join(error.why)})" if error.why else error.what
 
 

@@ -54,7 +54,6 @@ class Context:
     opsets: Mapping[str, int] | None = None
 
     def named(self, name: str) -> str:
-        """The name as it is called in the model."""
         return f"{self.prefix}/{name}" if self.prefix else name
 
 

@@ -50,7 +50,6 @@ class WrittenGraph:
     """A graph as written.
 
     Attributes:
-        name: Its name.
         inputs, outputs: Names with declared types.
         types: Types declared for other values.
         weights: Initializers in the order of the file.
@@ -74,8 +73,6 @@ class WrittenFunction:
         inputs, outputs: Names of its formal parameters.
         defaults: Values of attributes that a call may leave out.
         opset_imports: Opset of each domain its nodes use.
-        types: Types declared for its values.
-        nodes: Its body.
     """
 
     key: FunctionKey

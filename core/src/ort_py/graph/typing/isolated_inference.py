@@ -124,7 +124,6 @@ class _Pool:
         atexit.register(self.close)
 
     def take(self) -> _Process:
-        """An idle process, or a new one."""
         with self._lock.held():
             if self._owner != os.getpid():
                 self._owner, self._idle = os.getpid(), []

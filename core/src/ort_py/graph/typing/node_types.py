@@ -20,7 +20,6 @@ __all__ = ["contributed_types", "infer_node", "type_function"]
 
 
 def type_function(node: Node, schemas: SchemaRegistry | None) -> TypeFunction | None:
-    """The type function that a plug-in contributed for a node, or None."""
     schema = schemas.lookup(node) if schemas is not None else None
     return schema.infer if schema is not None else None
 

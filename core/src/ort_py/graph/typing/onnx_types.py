@@ -31,7 +31,6 @@ Contents = Callable[[Value], "np.ndarray[Any, Any] | None"]
 
 
 def constant_contents(value: Value) -> np.ndarray[Any, Any] | None:
-    """The content of a small constant."""
     if value.constant and value.weight is not None and follows_data(value.weight):
         return value.weight.array()
     return None

@@ -46,7 +46,6 @@ class KeptBytes:
         return [part for part in self._parts if not isinstance(part, bytes)]
 
     def content(self) -> bytes:
-        """All the bytes, as a new object."""
         return b"".join(
             part if isinstance(part, bytes) else part.array().reshape(-1).view(np.uint8).data for part in self._parts
         )

@@ -64,7 +64,6 @@ class HeldForms(PackedForms):
 
     @property
     def nbytes(self) -> int:
-        """Bytes of all forms."""
         return sum(form.nbytes for form in list(self._forms.values()))
 
 

@@ -35,7 +35,6 @@ def file_prefix(identity: FileIdentity) -> str:
 
 
 def file_key(identity: FileIdentity, offset: int, data_type: DataType, shape: tuple[int, ...]) -> str:
-    """Key of a tensor that begins at an offset of a file."""
     return f"{file_prefix(identity)}{offset}:{data_type.onnx_name}:{'x'.join(map(str, shape))}"
 
 

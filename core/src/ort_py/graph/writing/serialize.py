@@ -94,11 +94,9 @@ class GraphWriter:
             value_info(proto.value_info.add(), value.name, value.type)
 
     def type_of_input(self, value: Value) -> ValueType | None:
-        """The type to write for a graph's input."""
         return value.type
 
     def type_of_output(self, value: Value) -> ValueType | None:
-        """The type to write for a graph's output."""
         return value.type
 
     def initializer(self, proto: onnx.GraphProto, value: Value) -> None:

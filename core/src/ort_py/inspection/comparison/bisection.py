@@ -47,10 +47,8 @@ def bisect(
         inputs: A feed, a list of feeds, or None for generated inputs.
         levels: The optimisation level whose results are expected, and a higher one whose transforms are searched.
         providers: As for a session; the same on both sides.
-        options: Further options of the sessions.
         tolerances: As for `compare`.
         seed: Seed of generated inputs.
-        progress: Called for each trial.
 
     Raises:
         InvalidArgument: The levels are not two levels with the lower one first, or an input is wrong.
@@ -162,7 +160,6 @@ class _Search:
         """Run the model without some transforms.
 
         Args:
-            disabled: Their names.
             enabled: The remaining transforms in words, where they were not tried before.
 
         Returns:

@@ -100,5 +100,4 @@ def _side(configuration: SessionConfiguration, session: InferenceSession) -> Com
 
 
 def title_of(model: ModelLike) -> str:
-    """Name of a model in reports."""
     return Path(model).name if isinstance(model, str | os.PathLike) else "model"

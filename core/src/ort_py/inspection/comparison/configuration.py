@@ -58,7 +58,6 @@ class SessionConfiguration:
         return session
 
     def settings(self) -> SessionOptions:
-        """The options of such a session, a copy."""
         return examining_options(self.options)
 
     def at(self, level: GraphOptimizationLevel, disabled: Sequence[str] = ()) -> SessionConfiguration:

@@ -101,7 +101,6 @@ class Difference:
         return f"value '{self.value}' of {self.node}"
 
     def lines(self) -> Iterator[str]:
-        """The difference for people."""
         yield self.title
         yield f"  {self.deviation}"
         if len(self.nodes) > 1:
@@ -180,7 +179,6 @@ class ComparisonReport:
         return "\n".join(map(one_line, self.lines()))
 
     def lines(self) -> Iterator[str]:
-        """The report for people."""
         yield f"{self.title}: {self.runs} run(s), {'equal within the tolerance' if self.equal else 'different'}"
         yield f"  a: {self.a}"
         yield f"  b: {self.b}"

@@ -56,7 +56,6 @@ class FileCheck:
     Attributes:
         checked: Files whose content was compared.
         modified: Files that are not what was installed.
-        missing: Files that are gone.
         note: Why nothing was compared, ``""`` where it was.
     """
 
@@ -95,18 +94,12 @@ class ProviderDiagnosis:
     """One provider of one distribution.
 
     Attributes:
-        name: The provider's name.
-        distribution: Its distribution.
-        version: The distribution's version.
-        entry_point: Value of the entry point.
         location: Folder it is installed in.
-        verdict: See `Verdict`.
         cause: Why it is not usable; may hold a remark where it is.
         fix: Advice to the user.
         stage: Stage in which it failed: ``import``, ``probe``, ``session``, ``run``, ``exit``.
         vendor: The maker of the device or library.
         devices: Devices its probe found.
-        files: Its installed files.
         run: The trial run, where there was one.
         stages_ms: Milliseconds of each stage.
         seconds: Duration of the whole process.

@@ -23,9 +23,6 @@ class NodePlacement:
     """Place of one node.
 
     Attributes:
-        node: Name of the node.
-        op_type: Operator.
-        domain: Operator domain.
         provider: The provider that runs it; ``core`` for control flow.
         runner: ``kernel``, ``region`` or ``control flow``.
         region: Name of the compiled region it is part of, else ``""``.

@@ -26,7 +26,6 @@ __all__ = ["html_page", "page_data"]
 
 
 def html_page(placement: PlacementFacts, title: str = "") -> str:
-    """The page."""
     assets = resources.files("ort_py.inspection.placement") / "assets"
     style = (assets / "viewer.css").read_text(encoding="utf-8")
     script = (assets / "viewer.js").read_text(encoding="utf-8")

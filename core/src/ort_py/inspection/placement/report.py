@@ -97,7 +97,6 @@ class Placement:
 
     @property
     def devices(self) -> dict[str, str]:
-        """Device of each provider of the session."""
         return dict(self._devices)
 
     def refusals(self) -> list[tuple[str, str, str, int]]:
@@ -155,7 +154,6 @@ class Placement:
         """Write a page with a picture of the graph, coloured by provider. It needs no network and no other file.
 
         Args:
-            path: The file to write.
             title: Title of the page, for instance the model's name.
 
         Raises:
@@ -169,9 +167,6 @@ class Placement:
         """Write the model as it runs, with the provider of each node in the node's ``metadata_props``.
 
         Every ONNX runtime and viewer reads the file.
-
-        Args:
-            path: The file to write.
 
         Raises:
             InvalidArgument: The session is closed, or this placement came out of a pickle: the model is gone.
@@ -243,7 +238,6 @@ def placement_of(assignment: Assignment, devices: Mapping[str, str] | None = Non
     """The report of a partitioner's decisions.
 
     Args:
-        assignment: The decisions.
         devices: Device of each provider, as text.
     """
     return Placement(assignment, devices)

@@ -54,7 +54,6 @@ class Verification:
         return VerifiedRunner(program, lanes, pressure, self.verifier)
 
     def report(self) -> VerificationReport:
-        """Results of the verification so far."""
         return VerificationReport() if self.verifier is None else self.verifier.report()
 
     def wait(self, seconds: float | None) -> VerificationReport:

@@ -48,7 +48,6 @@ class Finding:
 
     Attributes:
         outcome: Tie, drift or mismatch.
-        reason: The finding, in words.
         node, value, provider: The first node whose result differs, that result, and who ran the node; ``""`` where
             there is none.
         region: Names of all nodes that it was computed together with, where that was a compiled region.

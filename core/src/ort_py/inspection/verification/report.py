@@ -18,7 +18,6 @@ class Mismatch:
         run: Number of the run in its session, counted from 1.
         outputs: Names of the outputs that differ beyond the tolerance.
         node: Name of the first node whose result differs; ``""`` where none was found.
-        value: Name of that result.
         provider: The provider that ran the node.
         region: Names of all nodes that it was computed together with, where that was a compiled region.
         reason: The finding, in words.
@@ -41,8 +40,6 @@ class VerificationReport:
     """Counts of a session's runs by what became of them.
 
     Attributes:
-        share: Share of the runs that is picked.
-        seen: Runs begun.
         picked: Runs picked for verification. Each of them ends in one of the counts below, or is still waiting.
         agreed: All outputs agree within the table of tolerances.
         ties: Outputs differ because a node decided otherwise about values that agree: see `Outcome.TIE`.
@@ -50,7 +47,6 @@ class VerificationReport:
         mismatched: Results that are wrong.
         failed: Runs that the NumPy provider could not repeat, or whose comparison failed.
         dropped: Runs that were not verified: too many were waiting, the run itself failed, or the session was closed.
-        waiting: Runs whose verification has not ended.
         worst: Largest deviation of an output that agreed, as a multiple of what is tolerated: at most 1.
         mismatches: The last wrong results, the oldest first.
         not_compared: Names of outputs that depend on random operators.

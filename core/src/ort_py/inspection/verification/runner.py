@@ -38,7 +38,6 @@ class VerifiedRunner(Runner):
         input_feed: Mapping[str, Any],
         before: Callable[[Frame], object] | None = None,
     ) -> list[Any]:
-        """Run once, as `Runner.run`."""
         verifier = self.verifier
         if verifier.passes() or not (number := verifier.pick()):
             return Runner.run(self, output_names, input_feed, before)

@@ -99,7 +99,6 @@ class Verifier:
         self._decided.clear()
 
     def report(self) -> VerificationReport:
-        """Results of the verification so far."""
         with self._changed:
             return replace(self._report, seen=self._count_runs())
 
@@ -163,7 +162,6 @@ class Verifier:
         self._end(picked, dropped=1)
 
     def submit(self, picked: PickedRun, results: Sequence[Any]) -> None:
-        """Have a run verified."""
         try:
             picked.results = [copied(value) for value in results]
             more = bytes_of(picked.results)

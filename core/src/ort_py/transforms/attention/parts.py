@@ -40,7 +40,6 @@ def operator(graph: GraphEditor, value: ValueSpec | None, *op_types: str) -> Nod
 
 
 def is_swap(node: NodeSpec | None) -> bool:
-    """Return whether a node swaps heads and rows."""
     return node is not None and node.op_type == "Transpose" and tuple(node.attributes.get("perm", ())) == _SWAP
 
 

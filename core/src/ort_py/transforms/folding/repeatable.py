@@ -24,7 +24,6 @@ def is_repeatable(node: NodeSpec) -> bool:
 
 
 def holds_graphs(node: NodeSpec) -> bool:
-    """Return whether an attribute of the node is a graph."""
     return any(
         isinstance(value, GraphView)
         or (isinstance(value, tuple) and any(isinstance(item, GraphView) for item in value))

@@ -49,7 +49,6 @@ def _root(variance: Pattern) -> Op:
 
 
 def _divided(what: Pattern, variance: Pattern) -> Pattern:
-    """``what / sqrt(variance + epsilon)``."""
     root = _root(variance)
     inverse = OneOf(Op("Reciprocal", root), Op("Div", 1.0, root), Op("Pow", root.inputs[0], -0.5))
     return OneOf(Op("Div", what, root), Op("Mul", what, inverse))

@@ -114,7 +114,6 @@ class GradientBuilder:
         return self("Shape", value.name)
 
     def part(self, vector: str, start: int, end: int) -> str:
-        """Elements of a vector of int64."""
         return self("Slice", vector, self.ints(start), self.ints(end), self.ints(0))
 
     def concat(self, *vectors: str) -> str:

@@ -101,7 +101,6 @@ class Call:
         return found
 
     def x(self, position: int = 0) -> str:
-        """Name of an input."""
         return self.input(position).name
 
     def wants(self, position: int) -> bool:
@@ -135,7 +134,6 @@ class Call:
         return found
 
     def constant(self, position: int) -> Any | None:
-        """Content of an input where it is constant."""
         read = self.constants[position] if position < len(self.constants) else None
         return None if read is None else read()
 

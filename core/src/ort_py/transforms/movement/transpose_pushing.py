@@ -143,7 +143,6 @@ class _Region:
     # Counting ---------------------------------------------------------------------------------------------------------
 
     def saved(self) -> int:
-        """Number of Transposes saved."""
         saved = len(self._gone())
         for value in self._values():
             saved -= self._border(value)
@@ -183,7 +182,6 @@ class _Region:
         )
 
     def _leaving(self, value: ValueSpec) -> list[NodeSpec]:
-        """Transposes that read a value of the region."""
         return [node for node in self.graph.readers(value) if node.op_type == "Transpose" and not node.domain]
 
     def _undone(self, value: ValueSpec) -> list[NodeSpec]:

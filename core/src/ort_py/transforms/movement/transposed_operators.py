@@ -31,7 +31,6 @@ class Pushed:
     """A node on transposed inputs.
 
     Attributes:
-        outputs: Permutation of each of its results.
         replaced: Inputs that become new constants, by position.
         turned: Positions of inputs that are not transposed yet, and how they must be.
     """

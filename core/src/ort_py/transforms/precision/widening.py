@@ -67,7 +67,6 @@ class WidenNarrowFloats(GraphTransform):
         return TransformResult(changes, (f"{changes} nodes compute in float32, with {casts} Casts at their borders",))
 
     def _region(self, graph: GraphEditor) -> _Region | None:
-        """The nodes of a graph to be computed in float32, or None."""
         nodes = graph.nodes
         if not any(computes(node) and self._narrow(node) for node in nodes):
             return None

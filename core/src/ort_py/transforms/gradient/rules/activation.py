@@ -16,7 +16,6 @@ _SELU_ALPHA, _SELU_GAMMA = 1.67326319217681884765625, 1.05070102214813232421875
 
 @rule("Relu")
 def relu(b: GradientBuilder, call: Call) -> Gradients:
-    """max(x, 0)."""
     return [b.pick(b("Less", 0.0, call.x()), call.grad, 0.0)]
 
 
@@ -75,7 +74,6 @@ def softplus(b: GradientBuilder, call: Call) -> Gradients:
 
 @rule("Softsign")
 def softsign(b: GradientBuilder, call: Call) -> Gradients:
-    """x / (1 + |x|)."""
     size = b("Add", 1.0, b("Abs", call.x()))
     return [b("Div", call.grad, b("Mul", size, size))]
 

@@ -24,21 +24,18 @@ def _both(b: GradientBuilder, call: Call, *grads: Callable[[], str]) -> list[str
 
 @rule("Add", since=7)
 def add(b: GradientBuilder, call: Call) -> Gradients:
-    """a + b."""
     g = call.grad
     return _both(b, call, lambda: g, lambda: g)
 
 
 @rule("Sub", since=7)
 def sub(b: GradientBuilder, call: Call) -> Gradients:
-    """a - b."""
     g = call.grad
     return _both(b, call, lambda: g, lambda: b("Neg", g))
 
 
 @rule("Mul", since=7)
 def mul(b: GradientBuilder, call: Call) -> Gradients:
-    """a b."""
     g = call.grad
     return _both(b, call, lambda: b("Mul", g, call.x(1)), lambda: b("Mul", g, call.x(0)))
 
@@ -105,14 +102,12 @@ def prelu(b: GradientBuilder, call: Call) -> Gradients:
 
 @rule("Sum", since=8)
 def sum_of(b: GradientBuilder, call: Call) -> Gradients:
-    """Sum of any number of operands."""
     g = call.grad
     return _both(b, call, *[lambda: g] * len(call.node.inputs))
 
 
 @rule("Mean", since=8)
 def mean_of(b: GradientBuilder, call: Call) -> Gradients:
-    """Mean of any number of operands."""
     g = b("Div", call.grad, float(len(call.node.inputs)))
     return _both(b, call, *[lambda: g] * len(call.node.inputs))
 

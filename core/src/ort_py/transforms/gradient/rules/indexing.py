@@ -90,7 +90,6 @@ def _one_hot(b: GradientBuilder, indices: str, length: str, *, axis: int) -> str
 
 @rule("GatherElements", since=11)
 def gather_elements(b: GradientBuilder, call: Call) -> Gradients:
-    """One element for each index."""
     data, indices, axis = call.input(0), call.x(1), call.axis(0)
     if b.opset >= _ADDS:
         added = b("ScatterElements", b.zeros_like(data), indices, call.grad, axis=axis, reduction="add")
@@ -115,7 +114,6 @@ def gather_nd(b: GradientBuilder, call: Call) -> Gradients:
 
 @rule("ScatterElements", since=11)
 def scatter_elements(b: GradientBuilder, call: Call) -> Gradients:
-    """Elements replaced, or added to."""
     g, indices, axis = call.grad, call.x(1), call.attribute("axis", 0)
     _only_adds(call)
     kept = g

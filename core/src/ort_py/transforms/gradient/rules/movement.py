@@ -29,7 +29,6 @@ def transpose(b: GradientBuilder, call: Call) -> Gradients:
 
 @rule("Expand", since=8)
 def expand(b: GradientBuilder, call: Call) -> Gradients:
-    """Broadcasting."""
     return [b.sum_to(call.grad, call.output(0).shape, call.input(0))]
 
 
@@ -47,7 +46,6 @@ def tile(b: GradientBuilder, call: Call) -> Gradients:
 
 @rule("Concat", since=4)
 def concat(b: GradientBuilder, call: Call) -> Gradients:
-    """Each operand gets its part."""
     axis = call.axis(1)
     start = b.ints(0)
     grads: list[str | None] = []
@@ -99,7 +97,6 @@ def space_to_depth(b: GradientBuilder, call: Call) -> Gradients:
 
 @rule("ReverseSequence", since=10)
 def reverse_sequence(b: GradientBuilder, call: Call) -> Gradients:
-    """Reversed again."""
     return [b("ReverseSequence", call.grad, call.x(1), **dict(call.node.attributes))]
 
 

@@ -39,13 +39,11 @@ def _repeated(b: GradientBuilder, call: Call, value: str) -> list[str | None]:
 
 @rule("ReduceSum")
 def reduce_sum(b: GradientBuilder, call: Call) -> Gradients:
-    """Sum."""
     return _repeated(b, call, _kept(b, call, call.grad))
 
 
 @rule("ReduceMean")
 def reduce_mean(b: GradientBuilder, call: Call) -> Gradients:
-    """Mean."""
     # Where nothing is left there is nothing to divide by; int64 has no other way to say so.
     results = b("Max", b.size(call.output(0)), b.ints(1)) if b.opset >= 12 else b.size(call.output(0))
     count = b.squeeze(b.cast(b("Div", b.size(call.input(0)), results)), 0)
@@ -92,20 +90,17 @@ def reduce_l2(b: GradientBuilder, call: Call) -> Gradients:
 
 @rule("ReduceLogSum")
 def reduce_log_sum(b: GradientBuilder, call: Call) -> Gradients:
-    """Logarithm of the sum."""
     return _repeated(b, call, _kept(b, call, b("Div", call.grad, b("Exp", call.y))))
 
 
 @rule("ReduceLogSumExp")
 def reduce_log_sum_exp(b: GradientBuilder, call: Call) -> Gradients:
-    """Logarithm of the sum of exponentials."""
     shares = b("Exp", b("Sub", call.x(), _kept(b, call, call.y)))
     return [b("Mul", shares, _kept(b, call, call.grad))]
 
 
 @rule("ReduceSumSquare")
 def reduce_sum_square(b: GradientBuilder, call: Call) -> Gradients:
-    """Sum of squares."""
     return [b("Mul", b("Mul", 2.0, call.x()), _kept(b, call, call.grad))]
 
 

@@ -21,6 +21,5 @@ def where(b: GradientBuilder, call: Call) -> Gradients:
 
 @rule("Trilu", since=14)
 def trilu(b: GradientBuilder, call: Call) -> Gradients:
-    """A triangle of a matrix."""
     offset = call.x(1) if call.has(1) else None
     return [b("Trilu", call.grad, offset, upper=call.attribute("upper", 1))]

@@ -61,13 +61,11 @@ def divided(b: GradientBuilder, call: Call) -> Gradients:
 
 @rule("Neg")
 def negate(b: GradientBuilder, call: Call) -> Gradients:
-    """-x."""
     return [b("Neg", call.grad)]
 
 
 @rule("Identity")
 def identity(b: GradientBuilder, call: Call) -> Gradients:
-    """x."""
     return [call.grad]
 
 

@@ -15,7 +15,6 @@ if TYPE_CHECKING:
 
 @rule("Ceil", "Floor", "Hardmax", "Round", "Sign")
 def steps(b: GradientBuilder, call: Call) -> Gradients:
-    """Steps: zero between them."""
     return ()
 
 
