@@ -28,8 +28,8 @@ from ort_py.graph.ir import Model
 from ort_py.graph.reading.loader import load_model
 from ort_py.graph.typing.shapes import infer_types
 from ort_py.graph.view import ModelGraphView
-from ort_py.kernels.binding import KernelServices
 from ort_py.kernels.registry import KernelRegistry
+from ort_py.kernels.services import KernelServices
 from ort_py.limits import Limits
 from ort_py.memory.transfer import TransferTable
 from ort_py.partition.assignment import Assignment, Region

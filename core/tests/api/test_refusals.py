@@ -14,8 +14,8 @@ from ort_py.contracts import ProviderFactory
 from ort_py.engine.preparation import KernelEvaluator
 from ort_py.errors import EngineError
 from ort_py.graph.view import ModelGraphView, node_spec
-from ort_py.kernels.binding import KernelServices
 from ort_py.kernels.registry import KernelRegistry
+from ort_py.kernels.services import KernelServices
 from ort_py_kit.fake_device import FakeBehaviour, FakeFactory, FakeProvider
 from ort_py_kit.graphs import typed_model
 

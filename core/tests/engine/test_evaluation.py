@@ -6,8 +6,8 @@ import pytest
 
 from ort_py.engine.preparation import KernelEvaluator
 from ort_py.execution.row_splitter import RowSplitter
-from ort_py.kernels.binding import KernelServices
 from ort_py.kernels.registry import KernelRegistry
+from ort_py.kernels.services import KernelServices
 from ort_py.limits import Limits
 
 _MIB = 1 << 20

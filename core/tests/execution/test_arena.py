@@ -6,7 +6,8 @@ import numpy as np
 
 from ort_py.devices import HOST
 from ort_py.execution.arena import Arena
-from ort_py.planning.memory_plan import ALIGNMENT, MemoryPlan, PlannedValue, SeenValue
+from ort_py.planning.memory_plan import ALIGNMENT, MemoryPlan, PlannedValue
+from ort_py.planning.seen_value import SeenValue
 
 
 def plan_of(*places: tuple[int, int]) -> MemoryPlan:

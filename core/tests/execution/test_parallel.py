@@ -34,6 +34,18 @@ from ort_py_kit.fake_device import FakeBehaviour, FakeProvider, fake_kernels
 LANES = 3
 
 
+@pytest.fixture(autouse=True)
+def threads_are_free() -> None:
+    """Threads of the run before count as busy until they have left it, and a busy thread is not invited."""
+    wait_for_threads()
+
+
+def wait_for_threads() -> None:
+    """Wait until all threads of the pool are free."""
+    while pool_of(LANES).free() < LANES - 1:
+        time.sleep(0.001)
+
+
 def one_task_a_step(driven: Driven) -> TaskProgram:
     """The most that can happen at the same time: every step may run as soon as its inputs are there."""
     dependencies = dependencies_of(driven.plan)
@@ -195,10 +207,9 @@ def test_the_first_failure_in_the_plan_is_raised() -> None:
 
         return fail
 
-    driven, pool = drive(BRANCHES, hooked(Exp=failing("first"), Sqrt=failing("second"))), pool_of(LANES)
+    driven = drive(BRANCHES, hooked(Exp=failing("first"), Sqrt=failing("second")))
     for _ in range(5):
-        while pool.free() < LANES - 1:  # threads of the run before count as busy until they have left it
-            time.sleep(0.001)
+        wait_for_threads()
         with pytest.raises(ExecutionError, match="first"):
             run_parallel(driven, X)
 

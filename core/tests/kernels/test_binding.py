@@ -13,7 +13,8 @@ from core.tests.driving import HostProvider
 from ort_py.contracts import KernelContext, KernelDef, KernelForms, NodeSpec, ValueSpec, kernel
 from ort_py.dtypes import DataType, TensorType
 from ort_py.errors import InvalidArgument, LimitError, PluginError
-from ort_py.kernels.binding import BoundKernel, KernelServices, bind_kernel, make_context
+from ort_py.kernels.binding import BoundKernel, bind_kernel, make_context
+from ort_py.kernels.services import KernelServices
 from ort_py.limits import Limits
 from ort_py_kit.fake_device import FakeProvider
 from ort_py_kit.kernel_runner import make_node_spec

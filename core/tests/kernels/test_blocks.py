@@ -11,7 +11,8 @@ import pytest
 from core.tests.driving import HostProvider
 from ort_py.contracts import KernelDef
 from ort_py.errors import LimitError
-from ort_py.kernels.binding import BoundKernel, KernelServices, bind_kernel
+from ort_py.kernels.binding import BoundKernel, bind_kernel
+from ort_py.kernels.services import KernelServices
 from ort_py.limits import Limits, checking_time
 from ort_py_kit.kernel_runner import make_node_spec
 

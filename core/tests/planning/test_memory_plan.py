@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 from core.tests.driving import Driven, HostProvider, drive
 from ort_py.devices import HOST
 from ort_py.planning import memory_plan
-from ort_py.planning.memory_plan import ALIGNMENT, MemoryPlan, SeenValue, plan_memory
+from ort_py.planning.memory_plan import ALIGNMENT, MemoryPlan, plan_memory
 from ort_py.planning.reuse import reusing_steps
+from ort_py.planning.seen_value import SeenValue
 from ort_py_kit.fake_device import FakeBehaviour, FakeProvider
 
 SIZE = 40_000

@@ -11,19 +11,22 @@ import os
 import stat
 import time
 from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ort_py.cache.constants import NotStorableError
 from ort_py.cache.file_contents import FileContents, sketch_of
 from ort_py.errors import Fail, Location
 from ort_py.files import FileIdentity
-from ort_py.graph.reading.external_data import ExternalFiles
 from ort_py.graph.reading.fingerprint import content_hash
 from ort_py.graph.reading.given_model import GivenModel
 from ort_py.graph.weights.weight_store import process_store
 from ort_py.graph.weights.weights import MappedFile
 from ort_py.limits import Budget, Limits
+
+if TYPE_CHECKING:
+    from ort_py.graph.reading.external_data import ExternalFiles
 
 __all__ = ["ExternalReader", "SourceFile", "external_digest", "external_name"]
 
@@ -162,9 +165,15 @@ class ExternalReader:
     """
 
     def __init__(self, source: SourceFile, limits: Limits, locations: Sequence[str]) -> None:
-        self._files = ExternalFiles(source.folder, process_store(), Budget(limits), source.real_folder)
         self._source = source
+        self._limits = limits
         self._opened = {location: self.open(location) for location in locations}
+
+    @cached_property
+    def _files(self) -> ExternalFiles:
+        from ort_py.graph.reading.external_data import ExternalFiles  # most models are one file
+
+        return ExternalFiles(self._source.folder, process_store(), Budget(self._limits), self._source.real_folder)
 
     @property
     def sketches(self) -> list[str]:
@@ -178,7 +187,7 @@ class ExternalReader:
     @property
     def opened(self) -> list[tuple[str, FileIdentity]]:
         """Path and content of each file."""
-        return self._files.opened
+        return self._files.opened if self._opened else []
 
     def expect(self, files: Mapping[str, Sequence[Any]]) -> dict[FileIdentity, str]:
         """Check that the files are those that the model was prepared with.

@@ -13,31 +13,34 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from ort_py.constraints import check_memory
-from ort_py.contracts import CompiledRegion, IExecutionProvider, IStream, PackedForms
-from ort_py.devices import Device
-from ort_py.engine.contributions import Contributions
-from ort_py.engine.load_report import LoadReport
+from ort_py.contracts import IExecutionProvider
 from ort_py.errors import EPFail, Location
 from ort_py.execution.compile_plan import compile_plan
-from ort_py.execution.program import Program
-from ort_py.graph.ir import Model
 from ort_py.graph.weights.accounting import release_weights
-from ort_py.graph.weights.packed_forms import PackedFormCache
 from ort_py.hooks.guard import describe
-from ort_py.kernels.binding import KernelServices
 from ort_py.lazy_dataclass import dataclass
 from ort_py.memory.transfer import TransferTable
-from ort_py.options import SessionOptions, reuses_memory
-from ort_py.partition.assignment import Assignment, Region
-from ort_py.partition.rates import Calibration
+from ort_py.options import reuses_memory
 from ort_py.planning.builder import build_plan, plan_region
 from ort_py.planning.constants import ConstantPool
 from ort_py.planning.host_inputs import host_inputs
 from ort_py.planning.resources import PlanResources
-from ort_py.planning.stand_in import Declined, StandIns
+from ort_py.planning.stand_in import StandIns
 
 if TYPE_CHECKING:
+    from ort_py.contracts import CompiledRegion, IStream, PackedForms
+    from ort_py.devices import Device
+    from ort_py.engine.contributions import Contributions
+    from ort_py.engine.load_report import LoadReport
+    from ort_py.execution.program import Program
     from ort_py.graph.checking.schema import SchemaRegistry
+    from ort_py.graph.ir import Model
+    from ort_py.graph.weights.packed_forms import PackedFormCache
+    from ort_py.kernels.services import KernelServices
+    from ort_py.options import SessionOptions
+    from ort_py.partition.assignment import Assignment, Region
+    from ort_py.partition.rates import Calibration
+    from ort_py.planning.stand_in import Declined
 
 __all__ = ["Assembled", "Assembler"]
 

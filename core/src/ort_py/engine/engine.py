@@ -44,8 +44,8 @@ from ort_py.graph.ir import Model
 from ort_py.graph.reading.collection import paused_collection
 from ort_py.graph.reading.given_model import GivenModel
 from ort_py.graph.weights.weight_store import process_store
-from ort_py.kernels.binding import KernelServices
 from ort_py.kernels.seeds import process_seed
+from ort_py.kernels.services import KernelServices
 from ort_py.logs import lazy_logger
 from ort_py.options import additions_of, entry_of
 from ort_py.platform.forks import ProcessLock

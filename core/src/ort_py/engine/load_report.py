@@ -6,9 +6,12 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import field
+from typing import TYPE_CHECKING
 
 from ort_py.lazy_dataclass import dataclass
-from ort_py.transforms.report import OptimisationReport
+
+if TYPE_CHECKING:
+    from ort_py.transforms.report import OptimisationReport
 
 __all__ = ["LoadReport", "StageReport"]
 
@@ -32,14 +35,24 @@ class LoadReport:
     """Stages in the order they ran.
 
     Attributes:
-        optimisation: Changes of each graph transform; empty if the model came from the cache or nothing was optimised.
         fingerprint: Identity of the session; see `InferenceSession.fingerprint`; ``""`` if it was closed before it was
             asked.
     """
 
     stages: list[StageReport] = field(default_factory=list)
     fingerprint: str = ""
-    optimisation: OptimisationReport = field(default_factory=OptimisationReport)
+    _optimisation: OptimisationReport | None = field(default=None, repr=False)
+
+    @property
+    def optimisation(self) -> OptimisationReport:
+        """Changes of each graph transform; empty if the model came from the cache or nothing was optimised."""
+        from ort_py.transforms.report import OptimisationReport  # a session from the cache was optimised before
+
+        return OptimisationReport() if self._optimisation is None else self._optimisation
+
+    @optimisation.setter
+    def optimisation(self, report: OptimisationReport) -> None:
+        self._optimisation = report
 
     @property
     def seconds(self) -> float:

@@ -26,8 +26,9 @@ from ort_py.graph.ir import Model, Node, walk
 from ort_py.graph.reading.functions import expand_schema_function
 from ort_py.graph.reading.names import Names
 from ort_py.graph.typing.shapes import infer_types
-from ort_py.kernels.binding import KernelServices, bind_kernel, make_context
+from ort_py.kernels.binding import bind_kernel, make_context
 from ort_py.kernels.registry import KernelRegistry
+from ort_py.kernels.services import KernelServices
 from ort_py.limits import Limits, checking_time
 from ort_py.limits.limits import INITIALIZER_BYTES_ALWAYS_ALLOWED
 from ort_py.logs import lazy_logger

@@ -15,13 +15,14 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from ort_py.errors import InvalidArgument, Location
 from ort_py.files import FileIdentity
 from ort_py.graph.reading.fingerprint import ContentHash, content_hash
-from ort_py.graph.weights.kept_bytes import KeptBytes
 from ort_py.lazy_dataclass import dataclass
 from ort_py.limits import human_bytes
-from ort_py.options import SessionOptions, entry_of
+from ort_py.options import entry_of
 
 if TYPE_CHECKING:
     from ort_py.graph.reading.given_model import GivenModel
+    from ort_py.graph.weights.kept_bytes import KeptBytes
+    from ort_py.options import SessionOptions
 
 __all__ = ["KEEP_BYTES_KEY", "FileReference", "ProviderArgument", "Recipe", "expect_same_model", "recipe_of"]
 
@@ -94,6 +95,8 @@ class Recipe:
     @property
     def source(self) -> FileReference | bytes | Any:
         """The file, the bytes, a ModelProto, or None."""
+        from ort_py.graph.weights.kept_bytes import KeptBytes  # only a session that is made again asks
+
         return self.kept.content() if isinstance(self.kept, KeptBytes) else self.kept
 
     def condensed(self, kept: KeptBytes | None) -> Recipe:

@@ -7,16 +7,22 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
-from ort_py.cache.artifacts import ArtifactCache, artifact_key
-from ort_py.contracts import ArtifactValidity, CompiledRegion, IExecutionProvider, PackedForms, RegionView
+from ort_py.cache.artifacts import artifact_key
+from ort_py.contracts import ArtifactValidity
 from ort_py.graph.view import SubsetView
 from ort_py.hooks import CompileEvent, DeclinedEvent
-from ort_py.hooks.manager import HookManager
 from ort_py.logs import lazy_logger
-from ort_py.options import SessionOptions, calculates_fast
-from ort_py.partition.assignment import Region
-from ort_py.planning.stand_in import Declined
+from ort_py.options import calculates_fast
+
+if TYPE_CHECKING:
+    from ort_py.cache.artifacts import ArtifactCache
+    from ort_py.contracts import CompiledRegion, IExecutionProvider, PackedForms, RegionView
+    from ort_py.hooks.manager import HookManager
+    from ort_py.options import SessionOptions
+    from ort_py.partition.assignment import Region
+    from ort_py.planning.stand_in import Declined
 
 __all__ = ["RegionCompiler"]
 

@@ -16,7 +16,6 @@ import numpy as np
 from ort_py.discovery.environment import compat_mode
 from ort_py.dtypes import TensorType, data_type_of
 from ort_py.errors import Fail, Location
-from ort_py.graph.reading.supplied import Supplied
 from ort_py.graph.weights.weight_store import process_store
 from ort_py.options import SessionOptions, entry_of
 
@@ -24,6 +23,7 @@ if TYPE_CHECKING:
     from ort_py.engine.metadata import NodeArg
     from ort_py.graph.ir import Model
     from ort_py.graph.reading.given_model import GivenModel
+    from ort_py.graph.reading.supplied import Supplied
     from ort_py.options.added import Added
     from ort_py.values.ort_value import OrtValue
 
@@ -34,6 +34,8 @@ _FOLDER_KEY = "session.model_external_initializers_file_folder_path"
 
 def supplied_by(added: Added) -> Supplied:
     """The parts of the options that the loader needs."""
+    from ort_py.graph.reading.supplied import Supplied  # a session from the cache loads nothing
+
     return Supplied(
         {name: _array(name, value) for name, value in added.external_initializers.items()},
         added.files,

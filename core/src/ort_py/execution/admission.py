@@ -8,13 +8,16 @@ rules are in `ort_py.constraints`.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from ort_py.constraints import Admission, Admissions, check_elements
+from ort_py.constraints import check_elements
 from ort_py.contracts import RegionInstance, RequiredOutputs, RunDeclined
 from ort_py.errors import KernelInputError
+
+if TYPE_CHECKING:
+    from ort_py.constraints import Admission, Admissions
 
 __all__ = ["AdmittedInstance", "ShapeCheck", "admitted"]
 

@@ -8,13 +8,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ort_py.contracts import IAllocator
-from ort_py.devices import HOST, Device
-from ort_py.planning.memory_plan import ALIGNMENT, MemoryPlan
+from ort_py.devices import HOST
+from ort_py.planning.memory_plan import ALIGNMENT
+
+if TYPE_CHECKING:
+    from ort_py.contracts import IAllocator
+    from ort_py.devices import Device
+    from ort_py.planning.memory_plan import MemoryPlan
 
 __all__ = ["Arena"]
 

@@ -15,10 +15,10 @@ import numpy as np
 
 from ort_py.contracts import RegionInstance, RunDeclined
 from ort_py.errors import EPFail, Location
-from ort_py.planning.plan import RegionStandIn, RegionStep
 
 if TYPE_CHECKING:
     from ort_py.execution.frame import Frame
+    from ort_py.planning.plan import RegionStandIn, RegionStep
 
 __all__ = ["MOST_PAUSED", "StandInInstance", "answer"]
 

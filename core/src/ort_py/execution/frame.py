@@ -18,23 +18,25 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ort_py.contracts import FrameResources, IStream, RegionInstance
-from ort_py.devices import Device
+from ort_py.contracts import FrameResources
 from ort_py.errors import InvalidArgument
 from ort_py.execution.admission import admitted
-from ort_py.execution.planned_runs import PlannedRun, Signature
-from ort_py.execution.program import Program
 from ort_py.execution.workspace import Workspace
 from ort_py.limits.running_time import current_check
 from ort_py.logs import lazy_logger
-from ort_py.planning.memory_plan import MemoryPlan
-from ort_py.planning.plan import FRAME_SLOT, NestedPlan, RegionStep
+from ort_py.planning.plan import FRAME_SLOT
 from ort_py.platform.forks import ProcessLock, notify_after_fork
-from ort_py.platform.memory_pressure import MemoryPressure
 
 if TYPE_CHECKING:
+    from ort_py.contracts import IStream, RegionInstance
+    from ort_py.devices import Device
     from ort_py.execution.arena import Arena
+    from ort_py.execution.planned_runs import PlannedRun, Signature
+    from ort_py.execution.program import Program
     from ort_py.execution.watch import RunWatch
+    from ort_py.planning.memory_plan import MemoryPlan
+    from ort_py.planning.plan import NestedPlan, RegionStep
+    from ort_py.platform.memory_pressure import MemoryPressure
 
 __all__ = ["Frame", "FramePool", "WatchedPool", "session_closed"]
 

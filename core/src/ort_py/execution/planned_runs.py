@@ -8,15 +8,17 @@ back are not recorded forever: after a few, a signature must occur twice. Plans 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any, ClassVar, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeAlias
 
 from ort_py.dtypes import TensorType
 from ort_py.execution.instructions import Instruction, Slots, compile_into, with_check
 from ort_py.execution.recording import RunRecord
-from ort_py.planning.memory_plan import MemoryPlan, plan_memory
 from ort_py.planning.plan import ExecutionPlan, KernelStep
 from ort_py.planning.reuse import ReusingStep, may_reuse, reusing_steps
 from ort_py.platform.forks import ProcessLock
+
+if TYPE_CHECKING:
+    from ort_py.planning.memory_plan import MemoryPlan
 
 __all__ = ["Choice", "PlannedRun", "PlannedRuns", "Signature"]
 
@@ -167,8 +169,7 @@ class PlannedRuns:
         shapes = (key,) if self.only else key
         steady = self._fixed.union(slot for slot, shape in zip(self.asked, shapes, strict=True) if shape is not None)
         unsteady = self._unsteady
-        plan = plan_memory(self._plan, self._reusing, record.seen, steady, unsteady) if self._reusing else None
-        planned = None if plan is None else PlannedRun(plan, self._writing(plan))
+        planned = self._planned(record, steady, unsteady) if self._reusing else None
         with self._lock.held():
             if unsteady is not self._unsteady:
                 return  # another thread found out more meanwhile
@@ -177,6 +178,13 @@ class PlannedRuns:
                 del self._plans[next(iter(self._plans))]
             nothing_to_plan = not self._reusing or (planned is None and not self.asked)
             self.over = nothing_to_plan and not self._checked
+
+    def _planned(self, record: RunRecord, steady: set[int], unsteady: set[int]) -> PlannedRun | None:
+        from ort_py.planning.memory_plan import plan_memory  # a program of one region has nothing to plan
+
+        assert self._reusing is not None  # it was found before
+        plan = plan_memory(self._plan, self._reusing, record.seen, steady, unsteady)
+        return None if plan is None else PlannedRun(plan, self._writing(plan))
 
     def _writing(self, memory: MemoryPlan) -> list[Instruction]:
         """The instructions that write into the arrays of a memory plan, which are in the slots behind the others."""

@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from ort_py.planning.memory_plan import SeenValue
 from ort_py.planning.plan import KernelStep
+from ort_py.planning.seen_value import SeenValue
 
 if TYPE_CHECKING:
     from ort_py.execution.instructions import Instruction, Slots

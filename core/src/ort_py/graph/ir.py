@@ -12,18 +12,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import field
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from ort_py.contracts.function_body import FunctionBody
-from ort_py.dtypes import DataType, ValueType
 from ort_py.errors import Location
-from ort_py.files import FileIdentity
 from ort_py.graph.reading.fingerprint import ContentHash
-from ort_py.graph.weights.kept_bytes import KeptBytes
 from ort_py.lazy_dataclass import dataclass
 from ort_py.limits import Budget, Limits
+
+if TYPE_CHECKING:
+    from ort_py.contracts.function_body import FunctionBody
+    from ort_py.dtypes import DataType, ValueType
+    from ort_py.files import FileIdentity
+    from ort_py.graph.weights.kept_bytes import KeptBytes
 
 __all__ = ["Graph", "Model", "Node", "Value", "Weight", "connect", "disconnect", "walk"]
 

@@ -7,14 +7,18 @@ and keeps what it read: make a new one after a change (`edit` does). Nothing her
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ort_py.contracts.graph_view import Array, GraphView, NodeSpec, RegionView, ValueSpec, WeightMode
-from ort_py.contracts.region_weights import PackedForms, RegionWeight
+from ort_py.contracts.graph_view import GraphView, NodeSpec, RegionView, ValueSpec
 from ort_py.errors import InvalidArgument
 from ort_py.graph.editing.positions import owner_in
-from ort_py.graph.ir import Graph, Node, Value, graph_inputs, walk
+from ort_py.graph.ir import Graph, graph_inputs, walk
 from ort_py.graph.weights.region_weights import HeldForms, StoredWeight
+
+if TYPE_CHECKING:
+    from ort_py.contracts.graph_view import Array, WeightMode
+    from ort_py.contracts.region_weights import PackedForms, RegionWeight
+    from ort_py.graph.ir import Node, Value
 
 __all__ = [
     "Border",

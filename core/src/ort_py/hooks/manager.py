@@ -14,12 +14,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from ort_py.contracts import (
-    IDataTransfer,
-    OperatorSchema,
-    ProviderFactory,
-    Transform,
-)
+from ort_py import contracts
 from ort_py.errors import PluginError
 from ort_py.hooks.entry_points import Scan, scan
 from ort_py.hooks.guard import Raised, guarded
@@ -35,14 +30,16 @@ __all__ = ["PLUGIN_GROUP", "HookManager", "PluginFailure", "default_hook_manager
 PLUGIN_GROUP = "ort_py.plugins"
 """Entry points of plug-ins that contribute or observe but provide no execution provider."""
 
-_ITEM_TYPES: dict[str, type] = {
-    "ort_py_providers": ProviderFactory,
-    "ort_py_kernels": KernelContribution,
-    "ort_py_operator_schemas": OperatorSchema,
-    "ort_py_transforms": Transform,
-    "ort_py_allocators": AllocatorContribution,
-    "ort_py_data_transfers": IDataTransfer,
+_ITEM_TYPES: dict[str, Callable[[], type]] = {
+    "ort_py_providers": lambda: contracts.ProviderFactory,
+    "ort_py_kernels": lambda: KernelContribution,
+    "ort_py_operator_schemas": lambda: contracts.OperatorSchema,
+    "ort_py_transforms": lambda: contracts.Transform,
+    "ort_py_allocators": lambda: AllocatorContribution,
+    "ort_py_data_transfers": lambda: contracts.IDataTransfer,
 }
+"""Types of what plug-ins contribute. A contract is imported with the first contribution of its kind."""
+
 # What depends on a session's device is asked for each session; the rest is asked once and kept.
 _ASKED_EACH_TIME = frozenset({"ort_py_allocators", "ort_py_data_transfers"})
 
@@ -256,12 +253,12 @@ class HookManager:
 def _checked_items(hook_name: str, implementation: Callable[..., Any]) -> list[Any]:
     result = implementation()
     items = [] if result is None else list(result)  # may be a generator: it must run dry inside the guard
-    expected = _ITEM_TYPES.get(hook_name)
+    wanted = _ITEM_TYPES.get(hook_name)
     for item in items:
-        if expected is not None and not isinstance(item, expected):
+        if wanted is not None and not isinstance(item, wanted()):
             raise PluginError(
                 f"The hook '{hook_name}' returned {item!r}.",
-                why=f"Its items must be {expected.__name__}, not {type(item).__name__}.",
+                why=f"Its items must be {wanted().__name__}, not {type(item).__name__}.",
                 fix="See ort_py.hooks.specs for what each hook returns.",
             )
     return items

@@ -12,19 +12,21 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import field
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import pluggy
 
-from ort_py.contracts import (
-    IAllocator,
-    IDataTransfer,
-    KernelDef,
-    OperatorSchema,
-    ProviderFactory,
-    Transform,
-)
 from ort_py.lazy_dataclass import dataclass
+
+if TYPE_CHECKING:
+    from ort_py.contracts import (
+        IAllocator,
+        IDataTransfer,
+        KernelDef,
+        OperatorSchema,
+        ProviderFactory,
+        Transform,
+    )
 
 __all__ = [
     "PROJECT",

@@ -9,7 +9,6 @@ from __future__ import annotations
 import itertools
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import field
 from functools import partial
 from math import prod
 from typing import Any, TypeVar
@@ -32,44 +31,14 @@ from ort_py.dtypes import TensorType, numpy_dtype
 from ort_py.errors import OrtPyError, PluginError
 from ort_py.kernels.blocks import in_blocks
 from ort_py.kernels.seeds import stream_for
+from ort_py.kernels.services import KernelConstants, KernelServices, run_inline
 from ort_py.kernels.subgraphs import BoundSubgraph
 from ort_py.lazy_dataclass import dataclass
 from ort_py.limits import Limits, check_allocation, check_time, in_checked_parts, is_checked, unquestioned_elements
 
-__all__ = ["BoundKernel", "KernelConstants", "KernelServices", "bind_kernel", "make_context"]
+__all__ = ["BoundKernel", "bind_kernel", "make_context"]
 
 T = TypeVar("T")
-
-
-def run_inline(rows: int, grain: int, fn: Callable[[int, int], None]) -> None:
-    """`KernelContext.parallel_for` on one thread."""
-    fn(0, rows)
-
-
-@dataclass(frozen=True, slots=True)
-class KernelServices:
-    """Services that the session offers to the kernels it binds.
-
-    Attributes:
-        parallel_for: Splits rows on the process-wide pool.
-        seed: Session seed of random operators; None draws from the system. See `seeds`.
-    """
-
-    limits: Limits = field(default_factory=Limits)
-    parallel_for: Callable[[int, int, Callable[[int, int], None]], None] = run_inline
-    seed: int | None = None
-
-
-class KernelConstants(Mapping[int, Array]):
-    """Constant inputs of one node by position, as host arrays: what a plan adds to a plain mapping."""
-
-    def packed(self, positions: Sequence[int], form: str, make: Callable[[], Any]) -> Any:
-        """Return a packed form of the inputs at `positions`, shared if their owner allows it.
-
-        Args:
-            positions: The inputs it is made of, absent ones left out.
-        """
-        return make()
 
 
 @dataclass(frozen=True, slots=True)

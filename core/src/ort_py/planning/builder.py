@@ -7,13 +7,13 @@ recursion), because a body decides where it wants its inputs and captures.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ort_py.constraints import Admissions
 from ort_py.devices import HOST, Device
 from ort_py.dtypes import DataType, TensorType
 from ort_py.graph.ir import Graph, Node, Value, walk
-from ort_py.kernels.binding import BoundKernel, KernelConstants, bind_kernel
+from ort_py.kernels.services import KernelConstants
 from ort_py.partition.assignment import Region, RunnerKind
 from ort_py.planning.aliasing import outputs_to_copy
 from ort_py.planning.constants import ConstantPool
@@ -23,6 +23,9 @@ from ort_py.planning.resources import PlanResources
 from ort_py.planning.schedule import schedule
 from ort_py.planning.slots import SlotTable
 from ort_py.platform.processors import products_per_second
+
+if TYPE_CHECKING:
+    from ort_py.kernels.binding import BoundKernel
 
 __all__ = ["GraphPlanner", "build_plan", "plan_region"]
 
@@ -159,6 +162,8 @@ class GraphPlanner:
         kernel = assigned.kernel
         assert kernel is not None
         provider = resources.providers[assigned.provider]
+        from ort_py.kernels.binding import bind_kernel  # a model of regions alone binds no kernel
+
         bound = bind_kernel(
             resources.assignment.specs[node],
             kernel,

@@ -10,15 +10,19 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from ort_py.contracts import Array, IStream
-from ort_py.devices import HOST, Device
-from ort_py.graph.ir import Weight
-from ort_py.graph.weights.packed_forms import PackedFormCache
+from ort_py.devices import HOST
 from ort_py.graph.weights.region_weights import HeldForms
-from ort_py.graph.weights.weight_store import WeightStore, process_store
-from ort_py.memory.transfer import TransferTable
+from ort_py.graph.weights.weight_store import process_store
+
+if TYPE_CHECKING:
+    from ort_py.contracts import Array, IStream
+    from ort_py.devices import Device
+    from ort_py.graph.ir import Weight
+    from ort_py.graph.weights.packed_forms import PackedFormCache
+    from ort_py.graph.weights.weight_store import WeightStore
+    from ort_py.memory.transfer import TransferTable
 
 __all__ = ["ConstantPool"]
 

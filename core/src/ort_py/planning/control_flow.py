@@ -8,12 +8,12 @@ takes on the host; all others are on its provider's device. Comes after `bodies`
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 from ort_py.contracts import Subgraph
 from ort_py.devices import HOST, Device
 from ort_py.errors import InvalidGraph
 from ort_py.graph.ir import Graph, Node, Value
-from ort_py.kernels.binding import BoundKernel
 from ort_py.planning.bodies import (
     BodyPlanner,
     allocation_checker,
@@ -29,6 +29,9 @@ from ort_py.planning.bodies import (
 )
 from ort_py.planning.plan import BatchedScanStep, IfStep, LoopStep, ScanStep, SequenceMapStep, SubgraphKernelStep
 from ort_py.planning.resources import PlanResources
+
+if TYPE_CHECKING:
+    from ort_py.kernels.binding import BoundKernel
 
 __all__ = ["emit_control_flow", "emit_subgraph_kernel", "subgraph_input_device"]
 

@@ -10,7 +10,6 @@ those that were not contiguous, so that the layout of a value does not depend on
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Any
 
 import numpy as np
 
@@ -18,8 +17,9 @@ from ort_py.devices import Device
 from ort_py.lazy_dataclass import dataclass
 from ort_py.planning.plan import NONE_SLOT, ExecutionPlan, KernelStep
 from ort_py.planning.reuse import ReusingStep
+from ort_py.planning.seen_value import SeenValue
 
-__all__ = ["ALIGNMENT", "MemoryPlan", "PlannedValue", "SeenValue", "plan_memory"]
+__all__ = ["ALIGNMENT", "MemoryPlan", "PlannedValue", "plan_memory"]
 
 ALIGNMENT = 64
 """Bytes: a cache line, and the widest vector register."""
@@ -30,20 +30,6 @@ _MOST_VALUES = 2048
 _WORTH_BYTES, _WORTH_STEPS = 16 << 10, 16
 """Planning pays from this many bytes, or this many steps, on: a step that need not make an array of a few bytes saves
 20 ns, which is what comparing the shape of an input costs."""
-
-
-@dataclass(frozen=True, slots=True)
-class SeenValue:
-    """The value that a recorded run left in a slot.
-
-    Attributes:
-        plain: It is C-contiguous, and memory of its form can be made of bytes.
-    """
-
-    shape: tuple[int, ...]
-    dtype: Any
-    nbytes: int
-    plain: bool
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,18 +11,21 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import field
-from typing import Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
-from ort_py.constraints import Admissions
-from ort_py.contracts import CompiledRegion, IAllocator, IStream, NodeSpec
-from ort_py.devices import HOST, Device
-from ort_py.dtypes import ValueType
+from ort_py.devices import HOST
 from ort_py.errors import Location
-from ort_py.kernels.subgraphs import BoundSubgraph
 from ort_py.lazy_dataclass import dataclass
 from ort_py.logs import lazy_logger
-from ort_py.memory.transfer import Hop
 from ort_py.printable import one_line
+
+if TYPE_CHECKING:
+    from ort_py.constraints import Admissions
+    from ort_py.contracts import CompiledRegion, IAllocator, IStream, NodeSpec
+    from ort_py.devices import Device
+    from ort_py.dtypes import ValueType
+    from ort_py.kernels.subgraphs import BoundSubgraph
+    from ort_py.memory.transfer import Hop
 
 __all__ = [
     "FRAME_SLOT",

@@ -4,17 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import field
+from typing import TYPE_CHECKING
 
-from ort_py.contracts import CompiledRegion, IAllocator, IExecutionProvider, IStream
-from ort_py.devices import HOST, Device
-from ort_py.graph.ir import Node
-from ort_py.kernels.binding import KernelServices
+from ort_py.devices import HOST
 from ort_py.lazy_dataclass import dataclass
-from ort_py.limits.limits import Limits
-from ort_py.memory.transfer import TransferTable
-from ort_py.partition.assignment import Assignment, NodeAssignment, Region, RunnerKind
-from ort_py.planning.constants import ConstantPool
-from ort_py.planning.stand_in import StandIns
+from ort_py.partition.assignment import RunnerKind
+
+if TYPE_CHECKING:
+    from ort_py.contracts import CompiledRegion, IAllocator, IExecutionProvider, IStream
+    from ort_py.devices import Device
+    from ort_py.graph.ir import Node
+    from ort_py.kernels.services import KernelServices
+    from ort_py.limits.limits import Limits
+    from ort_py.memory.transfer import TransferTable
+    from ort_py.partition.assignment import Assignment, NodeAssignment, Region
+    from ort_py.planning.constants import ConstantPool
+    from ort_py.planning.stand_in import StandIns
 
 __all__ = ["PlanResources"]
 

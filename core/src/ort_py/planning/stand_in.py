@@ -12,15 +12,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from ort_py.contracts import IExecutionProvider
 from ort_py.devices import HOST
 from ort_py.errors import EPFail, Location
-from ort_py.kernels.registry import KernelRegistry
 from ort_py.lazy_dataclass import dataclass
-from ort_py.partition.assignment import Assignment, NodeAssignment, Region, RunnerKind
+from ort_py.partition.assignment import Assignment, NodeAssignment, RunnerKind
 
 if TYPE_CHECKING:
+    from ort_py.contracts import IExecutionProvider
     from ort_py.graph.ir import Node
+    from ort_py.kernels.registry import KernelRegistry
+    from ort_py.partition.assignment import Region
     from ort_py.planning.plan import ExecutionPlan
     from ort_py.planning.resources import PlanResources
 

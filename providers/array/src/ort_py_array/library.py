@@ -8,13 +8,14 @@ from importlib import import_module
 
 from ort_py.contracts.kernel import KernelCatalog, KernelDef
 from ort_py.contracts.kernel import kernel_defs as _collect
-from ort_py_array.families import FAMILIES
 
 __all__ = ["LibraryKernels", "families_by_operator", "kernel_defs"]
 
 
 def kernel_defs() -> list[KernelDef]:
     """All kernels of the library, in the order of `families` and of their definitions; imports all modules."""
+    from ort_py_array.families import FAMILIES  # a session without such kernels does not need the table
+
     return [definition for family in FAMILIES for definition in _declared(family)]
 
 
@@ -40,6 +41,8 @@ def _declared(family: str) -> tuple[KernelDef, ...]:
 
 @cache
 def _families_of() -> dict[tuple[str, str], list[str]]:
+    from ort_py_array.families import FAMILIES
+
     return families_by_operator(FAMILIES)
 
 

@@ -7,25 +7,30 @@ cannot hold is refused by type, and what else it cannot do its author refuses by
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ort_py.contracts import (
     Capability,
-    Claim,
-    GraphView,
-    IAllocator,
-    IDataTransfer,
     IExecutionProvider,
-    IStream,
-    KernelCatalog,
-    KernelDef,
-    KernelLookup,
-    NodeSpec,
     Refusal,
 )
-from ort_py.devices import HOST, Device
+from ort_py.devices import HOST
 from ort_py.dtypes import DataType, TensorType
 from ort_py_array.library import LibraryKernels
+
+if TYPE_CHECKING:
+    from ort_py.contracts import (
+        Claim,
+        GraphView,
+        IAllocator,
+        IDataTransfer,
+        IStream,
+        KernelCatalog,
+        KernelDef,
+        KernelLookup,
+        NodeSpec,
+    )
+    from ort_py.devices import Device
 
 __all__ = ["DEVICE_TYPES", "ArrayModuleProvider"]
 

@@ -8,15 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from ort_py.contracts.graph_view import Array
 from ort_py.contracts.region_weights import PackedForms, RegionWeight
-from ort_py.dtypes import DataType
-from ort_py.graph.ir import Weight
-from ort_py.graph.weights.packed_forms import PackedForm, PackedFormCache, PackedKey
-from ort_py.graph.weights.weight_store import WeightStore, process_store
+from ort_py.graph.weights.packed_forms import PackedForm, PackedKey
+from ort_py.graph.weights.weight_store import process_store
 from ort_py.graph.weights.weights import ArrayWeight, MappedWeight
+
+if TYPE_CHECKING:
+    from ort_py.contracts.graph_view import Array
+    from ort_py.dtypes import DataType
+    from ort_py.graph.ir import Weight
+    from ort_py.graph.weights.packed_forms import PackedFormCache
+    from ort_py.graph.weights.weight_store import WeightStore
 
 __all__ = ["HeldForms", "StoredWeight"]
 

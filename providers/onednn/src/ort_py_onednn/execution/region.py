@@ -87,7 +87,7 @@ class DnnlRegion(CompiledRegion):
         self.looks = not fast_math
         self.inputs = tuple(value.name for value in view.inputs)
         self.outputs = tuple(value.name for value in view.outputs)
-        looked_at = read_while_planning(fused.nodes, fused.known)
+        looked_at = read_while_planning(fused.nodes, fused.known, frozenset(self.inputs))
         self.looked_at = tuple(place for place, name in enumerate(self.inputs) if name in looked_at)
         self.input_types = tuple(_element(value, looked_at) for value in view.inputs)
         self.output_types = tuple(_element(value, frozenset(fused.known)) for value in view.outputs)

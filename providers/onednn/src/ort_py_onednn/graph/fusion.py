@@ -18,7 +18,6 @@ from ort_py_onednn.binding.primitive import Function
 from ort_py_onednn.graph.expansion import expand
 from ort_py_onednn.graph.functions import UNARY, constant_operand, linear, merged
 from ort_py_onednn.graph.operation import Combine, Operation, Post
-from ort_py_onednn.graph.recurrent import RECURRENT, recurrent_operation
 from ort_py_onednn.graph.shape_values import WHOLE, is_shape_operator
 
 __all__ = ["BINARY", "Fused"]
@@ -33,6 +32,7 @@ BINARY = {
 }
 """ONNX operators of two arguments; Max and Min take more, which is a chain."""
 
+_RECURRENT = frozenset({"GRU", "LSTM", "RNN"})
 _Shapes = tuple[Any, ...]
 """Shapes of both operands and of the result, None where unknown."""
 
@@ -100,7 +100,9 @@ class Fused:
             self._filled(node)
         elif node.op_type == "BatchNormalization":
             self._batch_normalization(node)
-        elif node.op_type in RECURRENT:
+        elif node.op_type in _RECURRENT:
+            from ort_py_onednn.graph.recurrent import recurrent_operation  # most regions have no such layer
+
             operation, constants = recurrent_operation(node, self._region)
             self.constants.update(constants)
             self._append(operation)

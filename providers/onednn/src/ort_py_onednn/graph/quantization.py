@@ -13,12 +13,10 @@ import numpy as np
 from ort_py.contracts import NodeSpec, RegionView
 from ort_py_onednn.binding.constants import Binary, Element
 from ort_py_onednn.binding.features import has_exact_integers
-from ort_py_onednn.graph.block_weights import unpacked
 from ort_py_onednn.graph.conversions import FLOAT, Conversions, Rules, Waiting, name_of, output_of, single
 from ort_py_onednn.graph.fusion import Fused
 from ort_py_onednn.graph.integers import Array, Numbers, signed
 from ort_py_onednn.graph.operation import Combine, Operation, Result
-from ort_py_onednn.graph.quantized_recurrent import quantized_recurrent
 
 __all__ = ["QuantizedFused", "fuse"]
 
@@ -204,6 +202,8 @@ class QuantizedFused(Conversions):
     def _block_product(self, node: NodeSpec) -> bool:
         """MatMulNBits: the weights are unpacked to bytes once."""
         self._real(name_of(node, 0))
+        from ort_py_onednn.graph.block_weights import unpacked  # few models have such weights
+
         found = unpacked([name_of(node, place) for place in range(6)], node.attributes, self._region.constant)
         assert not isinstance(found, str), "claimed with weights that fit"
         names = [f"{node.name}:{part}" for part in ("weights", "scales")]
@@ -217,6 +217,8 @@ class QuantizedFused(Conversions):
         """DynamicQuantizeLSTM: the sequence becomes integers ahead of its steps."""
         for place in (0, 5, 6):
             self._real(name_of(node, place))
+        from ort_py_onednn.graph.quantized_recurrent import quantized_recurrent
+
         operations, constants = quantized_recurrent(node, self._region.constant)
         self.constants.update(constants)
         for operation in operations:

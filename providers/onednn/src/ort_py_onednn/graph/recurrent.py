@@ -15,9 +15,8 @@ import numpy as np
 from ort_py.contracts import NodeSpec, RegionView
 from ort_py_onednn.graph.operation import Operation
 
-__all__ = ["RECURRENT", "recurrent_operation"]
+__all__ = ["recurrent_operation"]
 
-RECURRENT = frozenset({"GRU", "LSTM", "RNN"})
 _ORDER = {"LSTM": (0, 2, 3, 1), "GRU": (0, 1, 2), "RNN": (0,)}
 """Place in ONNX's weights of each gate of oneDNN's."""
 

@@ -115,22 +115,26 @@ def _refusal(node: NodeSpec, graph: GraphView, known: Container[str]) -> str | N
     return rule.check(node, graph)
 
 
-def read_while_planning(nodes: Iterable[NodeSpec], known: Container[str]) -> frozenset[str]:
-    """Names of what is looked at before a run.
+def read_while_planning(nodes: Iterable[NodeSpec], known: Container[str], inputs: Container[str]) -> frozenset[str]:
+    """Names of the inputs of a region that are looked at before a run.
 
     Args:
         nodes: A region's nodes, fused operators written out.
         known: Values that follow from shapes.
+        inputs: Names of the region's inputs.
     """
     found: set[str] = set()
     for node in nodes:
+        read = [(place, value.name) for place, value in enumerate(node.inputs) if value and value.name in inputs]
+        if not read:
+            continue  # so that the rule of an operator inside is not imported for this question
         output = node.outputs[0]
         if output is not None and output.name in known:
             places = frozenset() if node.op_type in {"Shape", "Size"} else frozenset(range(len(node.inputs)))
         else:
             rule = _rule(node)
             places = frozenset() if rule is None else rule.looked_at
-        found.update(value.name for place, value in enumerate(node.inputs) if value is not None and place in places)
+        found.update(name for place, name in read if place in places)
     return frozenset(found)
 
 
