@@ -16,6 +16,7 @@ from collections.abc import Sequence
 import onnx
 from onnx import TensorProto, helper
 
+from ort_py.collection import paused_collection
 from ort_py.contracts import (
     Capability,
     Claim,
@@ -28,7 +29,6 @@ from ort_py.contracts import (
     convex_groups,
 )
 from ort_py.devices import HOST, Device
-from ort_py.graph.reading.collection import paused_collection
 from ort_py.kernels.registry import KernelRegistry
 from ort_py.partition.cost_model import transfer_costs
 from ort_py.partition.partitioner import partition

@@ -60,6 +60,7 @@ def test_contracts_load_no_engine() -> None:
         "lazy_names",
         "lazy_dataclass",
         "logs",
+        "collection",
         "installed",
         "homes",
         "onnx_version",

@@ -29,6 +29,7 @@ LAYERS = (
         "lazy_names",
         "lazy_dataclass",
         "logs",
+        "collection",
         "hashing",
         "installed",
         "homes",

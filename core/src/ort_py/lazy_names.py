@@ -1,6 +1,6 @@
 """Names of a module that are loaded when they are first used, so that importing it loads nothing else.
 
-A leaf: imports nothing of ort-py. `ort_py` itself, its test kit and the stand-in for onnxruntime's binding use it.
+A leaf. `ort_py` itself, its test kit and the stand-in for onnxruntime's binding use it.
 """
 
 from __future__ import annotations
@@ -8,6 +8,8 @@ from __future__ import annotations
 import importlib
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
+
+from ort_py.collection import paused_collection
 
 __all__ = ["lazy_names"]
 
@@ -30,7 +32,8 @@ def lazy_names(
         home = home_of.get(name)
         if home is None:
             raise AttributeError(f"module '{namespace['__name__']}' has no attribute '{name}'")
-        value = namespace[name] = getattr(importlib.import_module(home), name)
+        with paused_collection():  # what modules are made of stays, and there is a lot of it
+            value = namespace[name] = getattr(importlib.import_module(home), name)
         return value
 
     def names() -> list[str]:

@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
+from ort_py.collection import paused_collection
 from ort_py.discovery import Selection, default_catalog, strictness
 from ort_py.engine.assembly import Assembled, Assembler
 from ort_py.engine.cache_use import CacheUse, session_context
@@ -41,7 +42,6 @@ from ort_py.fallback.report import FallbackLog, FallbackReport
 from ort_py.fallback.states import SessionState
 from ort_py.files import FileIdentity
 from ort_py.graph.ir import Model
-from ort_py.graph.reading.collection import paused_collection
 from ort_py.graph.reading.given_model import GivenModel
 from ort_py.graph.weights.weight_store import process_store
 from ort_py.kernels.seeds import process_seed
@@ -149,10 +149,10 @@ class Engine:
     # -- building ----------------------------------------------------------------------------------------------
 
     def _build(self, source: GivenModel) -> None:
-        selection = self._select(source)
-        self.providers.create(selection, session_context(self.options, self.threads.count), self.report)
-        self.providers.order_for(source, self.report, threads=self.threads.count, explicit=not selection.automatic)
         with paused_collection():
+            selection = self._select(source)
+            self.providers.create(selection, session_context(self.options, self.threads.count), self.report)
+            self.providers.order_for(source, self.report, threads=self.threads.count, explicit=not selection.automatic)
             model, assembled = self._restore(source) or self._assemble(source)
         self.recipe = self.recipe.condensed(model.kept)
         settle_memory(self.memory_report(), model)

@@ -13,11 +13,11 @@ from typing import Any
 
 import onnx
 
+from ort_py.collection import paused_collection
 from ort_py.errors import Fail, InconsistentGraph, Location
 from ort_py.graph.checking.domains import newest_opset, normalised
 from ort_py.graph.ir import Model
 from ort_py.graph.reading.build import ModelBuilder
-from ort_py.graph.reading.collection import paused_collection
 from ort_py.graph.reading.cutting import CutModel
 from ort_py.graph.reading.external_data import ExternalFiles
 from ort_py.graph.reading.functions import check_functions

@@ -7,8 +7,8 @@ import weakref
 
 import pytest
 
-from ort_py.graph.reading import collection
-from ort_py.graph.reading.collection import paused_collection
+from ort_py import collection
+from ort_py.collection import paused_collection
 
 pytestmark = pytest.mark.quick
 

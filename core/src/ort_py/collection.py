@@ -1,4 +1,4 @@
-"""Building a graph without the garbage collector walking over it again and again.
+"""Building a graph, or importing modules, without the garbage collector walking over them again and again.
 
 A graph is hundreds of thousands of objects that refer to each other in circles and all of which stay. Each time a
 few hundred more exist, Python's collector looks for garbage among them; that makes loading 20,000 nodes three times
