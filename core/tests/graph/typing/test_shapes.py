@@ -493,6 +493,18 @@ def test_axes_in_any_order_before_version_11(body: str, shape: str, expected: tu
     assert output.type.shape in {None, expected}
 
 
+@pytest.mark.parametrize("group", [1, 2])
+def test_a_deconvolution_that_pads_by_itself(group: int) -> None:
+    """Its size is that of the input times the stride; ONNX's inference adds the output padding."""
+    model = typed_model(
+        f"""g (float[N, 4, 7, M] x, float[4, 3, 3, 3] w) => (float[A, B, C, D] y) {{
+            a = ConvTranspose<auto_pad = "SAME_UPPER", strides = [2, 2], output_padding = [1, 0], group = {group}>(x, w)
+            y = Relu(a)
+        }}"""
+    )
+    assert shape(model, "a") == ("N", 3 * group, 14, None)
+
+
 def test_twenty_thousand_nodes_are_quick() -> None:
     """A large graph is typed in a fraction of a second."""
     nodes = [helper.make_node("Add", [f"x{i}", "w"], [f"x{i + 1}"]) for i in range(20_000)]

@@ -24,10 +24,14 @@ def is_misread(node: Node) -> bool:
 
     A Squeeze without axes drops each axis that has one element in the run; ONNX takes sizes that it does not know for
     larger ones. Version 1 of Squeeze takes its axes to be sorted, and it and Unsqueeze count none from the end. Pools
-    that round up get windows that begin behind the input, which the specification leaves out.
+    that round up get windows that begin behind the input, which the specification leaves out. A ConvTranspose that
+    pads for a size by itself gets the output padding on top, which only takes part in the computation of the pads.
     """
     if node.domain:
         return False
+    if node.op_type == "ConvTranspose":
+        same = node.attributes.get("auto_pad", "NOTSET") in {"SAME_UPPER", "SAME_LOWER"}
+        return same and any(node.attributes.get("output_padding") or ()) and "output_shape" not in node.attributes
     if node.op_type in _POOLS:
         return node.opset_version < _FIRST_RIGHT_POOL and _reaches_beyond(node)
     if node.op_type not in {"Squeeze", "Unsqueeze"}:
@@ -49,7 +53,7 @@ def misread_type(node: Node, known: ValueType | None) -> ValueType | None:
     first = node.inputs[0].type if node.inputs and node.inputs[0] is not None else None
     if not isinstance(first, TensorType) or first.shape is None or not isinstance(known, TensorType):
         return known
-    rule = {"Squeeze": _squeezed, "Unsqueeze": _unsqueezed}.get(node.op_type, _pooled)
+    rule = {"ConvTranspose": _deconvolved, "Squeeze": _squeezed, "Unsqueeze": _unsqueezed}.get(node.op_type, _pooled)
     return replace(known, shape=rule(node, first.shape))
 
 
@@ -123,3 +127,17 @@ def _pooled(node: Node, shape: Shape) -> Shape | None:
             count -= 1
         sizes.append(count)
     return (*shape[:2], *sizes)
+
+
+def _deconvolved(node: Node, shape: Shape) -> Shape | None:
+    second = node.inputs[1].type if len(node.inputs) > 1 and node.inputs[1] is not None else None
+    weights = second.shape if isinstance(second, TensorType) else None
+    strides = list(node.attributes.get("strides") or [1] * (len(shape) - 2))
+    if weights is None or len(weights) != len(shape) or len(strides) != len(shape) - 2:
+        return None
+    group, inner = node.attributes.get("group", 1), weights[1]
+    channels: Dim = inner * group if isinstance(inner, int) else None
+    sizes: list[Dim] = [
+        size * stride if isinstance(size, int) else None for size, stride in zip(shape[2:], strides, strict=True)
+    ]
+    return (shape[0], channels, *sizes)
