@@ -7,6 +7,7 @@ held against anybody; what it cannot move, must agree. Nodes whose result IEEE 7
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -39,7 +40,14 @@ ARITHMETIC = frozenset({"Add", "Div", "Mean", "Mul", "Sqrt", "Sub", "Sum"})
 CONSTANTS_OF_FLOAT = frozenset({"Attention", "Gelu"})
 """Operators whose function bodies, which onnxruntime and the reference run for double, have constants of float32."""
 
+_STANDARDISING = "GroupNormalization InstanceNormalization LayerNormalization MeanVarianceNormalization"
+STANDARDISING = frozenset(_STANDARDISING.split())
+"""Operators that subtract a mean and divide by what may be next to nothing. The mean is rounded, which is as much as an
+error in what it is subtracted from: of equal elements that is all that is left."""
+
 ERROR = {"float32": 1e-6, "float64": 1e-14, "float16": 1e-3, "bfloat16": 8e-3}
+BEFORE = 0.125
+"""Share of an error that is planted in front of a node which standardises: half a unit in the last place, or more."""
 DRAWS = 8
 ILL = 0.05
 """An output that planted errors move by more than this share of its size says nothing."""
@@ -92,11 +100,12 @@ def spread_of(case: Case, feeds: Feeds, seed: int = 0) -> Spread | None:
     shown = onnx.ModelProto()
     shown.CopyFrom(case.model)
     alike = ROUNDED_ALIKE - ARITHMETIC if _is_narrow(case.model) else ROUNDED_ALIKE
-    candidates = [name for node in case.model.graph.node if node.op_type not in alike for name in node.output if name]
     made_here = {name for node in case.model.graph.node for name in node.output}
+    candidates = [name for node in case.model.graph.node if node.op_type not in alike for name in node.output if name]
+    candidates += [node.input[0] for node in case.model.graph.node if node.op_type in STANDARDISING]
     sums = [node for node in case.model.graph.node if node.op_type in SUMS or alike != ROUNDED_ALIKE]
     added = [name for node in sums for name in (*node.input, *node.output)]
-    candidates = list(dict.fromkeys([*candidates, *[name for name in added if name in made_here]]))
+    candidates = [name for name in dict.fromkeys([*candidates, *added]) if name in made_here]
     del shown.graph.output[:]
     shown.graph.output.extend([helper.make_empty_tensor_value_info(name) for name in candidates])
     plain = Variant("numpy", "ORT_DISABLE_ALL", ("CPUExecutionProvider",), plain=True)
@@ -106,7 +115,9 @@ def spread_of(case: Case, feeds: Feeds, seed: int = 0) -> Spread | None:
         if first.outputs is None:
             return None
         values = dict(zip(candidates, first.outputs, strict=True))
-    noisy, shapes = _noisy(case.model, values, alike)
+    constants = {one.name: onnx.numpy_helper.to_array(one) for one in case.model.graph.initializer}
+    known = {**constants, **values, **feeds}
+    noisy, shapes = _noisy(case.model, known, alike)
     numbers = np.random.default_rng(seed)
     made: list[Any] = []
     opened = guarded(lambda: made.append(_session(noisy, plain)) or [])  # type: ignore[func-returns-value]
@@ -114,15 +125,14 @@ def spread_of(case: Case, feeds: Feeds, seed: int = 0) -> Spread | None:
         return None
     drawn = []
     with made[0]:
-        for _ in range(DRAWS):
-            noise = {name: _noise(array, numbers) for name, array in shapes.items()}
+        noises = [{name: _noise(*one, numbers) for name, one in shapes.items()} for _ in range(DRAWS)]
+        for noise in [*noises, {name: _cancelling(*one) for name, one in shapes.items()}]:
             ran: Outcome = guarded(lambda noise=noise: made[0].run(None, {**feeds, **noise}))  # type: ignore[misc]
             if ran.outputs is None:
                 return None
             drawn.append(ran.outputs)
     finite = all(np.isfinite(array.astype(np.float64)).all() for array in feeds.values() if array.dtype.kind in "fV")
-    constants = {one.name: onnx.numpy_helper.to_array(one) for one in case.model.graph.initializer}
-    return Spread(drawn, bool(finite), planted(case.model, {**constants, **values, **feeds}, feeds, seed))
+    return Spread(drawn, bool(finite), planted(case.model, known, feeds, seed))
 
 
 def _session(model: onnx.ModelProto, variant: Variant) -> Any:
@@ -140,42 +150,64 @@ def _is_narrow(model: onnx.ModelProto) -> bool:
     return tolerance is not None and tolerance != tolerance_of(np.dtype(np.float32))
 
 
-def _noise(array: np.ndarray[Any, Any], numbers: np.random.Generator) -> np.ndarray[Any, Any]:
-    """An error for each element: relative to it, and to the largest of the array, which is what sums err by."""
-    error = ERROR[array.dtype.name]
+def _noise(array: np.ndarray[Any, Any], share: float, numbers: np.random.Generator) -> np.ndarray[Any, Any]:
+    """An error for each element."""
+    signs = numbers.uniform(-1, 1, array.shape)
+    with np.errstate(all="ignore"):
+        return np.asarray(np.nan_to_num((_reach(array, share) * signs).astype(array.dtype)))
+
+
+def _cancelling(array: np.ndarray[Any, Any], share: float) -> np.ndarray[Any, Any]:
+    """Errors that make zero of the elements which are nothing but error: sums of integers cancel there exactly."""
+    with np.errstate(all="ignore"):
+        nothing = np.abs(array.astype(np.float64)) <= _reach(array, share)
+    return np.asarray(np.where(nothing & (share == 1), -array, np.zeros_like(array)))
+
+
+def _reach(array: np.ndarray[Any, Any], share: float) -> np.ndarray[Any, Any]:
+    """How far elements may be off: relative to each, and to the largest of the array, which is what sums err by."""
     wide = array.astype(np.float64)
     finite = np.abs(wide[np.isfinite(wide)])
     largest = float(finite.max()) if finite.size else 0.0
-    signs = numbers.uniform(-1, 1, wide.shape)
-    with np.errstate(all="ignore"):
-        least = 2.0**-24 if array.dtype == np.float16 else 0.0
-        return np.asarray(np.nan_to_num(((2 * np.abs(wide) + largest) * error + least) * signs).astype(array.dtype))
+    least = 2.0**-24 if array.dtype == np.float16 else 0.0
+    return np.asarray(((2 * np.abs(wide) + largest) * ERROR[array.dtype.name] + least) * share)
 
 
 def _noisy(
-    model: onnx.ModelProto, values: dict[str, Any], alike: frozenset[str]
-) -> tuple[onnx.ModelProto, dict[str, np.ndarray[Any, Any]]]:
-    """The model with an Add behind each node that rounds as it likes; its second operand is an input."""
+    model: onnx.ModelProto, values: Mapping[str, Any], alike: frozenset[str]
+) -> tuple[onnx.ModelProto, dict[str, tuple[np.ndarray[Any, Any], float]]]:
+    """The model with an Add behind each node that rounds as it likes, and before those that standardise.
+
+    The second operands are inputs, each of them given with the array that it is added to and the share of its error.
+    """
     noisy = onnx.ModelProto()
     noisy.CopyFrom(model)
     del noisy.graph.node[:]
     shapes = {}
-    for node in model.graph.node:
-        copy = noisy.graph.node.add()
+
+    def add(source: str, noise: str, result: str, array: np.ndarray[Any, Any], share: float) -> None:
+        shapes[noise] = array, share
+        noisy.graph.node.append(helper.make_node("Add", [source, noise], [result]))
+        kind = helper.np_dtype_to_tensor_dtype(array.dtype)
+        noisy.graph.input.append(helper.make_tensor_value_info(noise, kind, array.shape))
+
+    for place, node in enumerate(model.graph.node):
+        copy = onnx.NodeProto()
         copy.CopyFrom(node)
-        if node.op_type in alike:
-            continue
-        for place, name in enumerate(node.output):
-            array = values.get(name)
-            if array is None or array.dtype.name not in ERROR:
-                continue
-            copy.output[place] = f"{name}_exact"
-            noise = f"{name}_error"
-            shapes[noise] = array
-            noisy.graph.node.append(helper.make_node("Add", [f"{name}_exact", noise], [name]))
-            kind = helper.np_dtype_to_tensor_dtype(array.dtype)
-            noisy.graph.input.append(helper.make_tensor_value_info(noise, kind, array.shape))
+        if node.op_type in STANDARDISING and _errs(values.get(node.input[0])):
+            copy.input[0] = f"{node.input[0]}_before_{place}"
+            add(node.input[0], f"{copy.input[0]}_error", copy.input[0], values[node.input[0]], BEFORE)
+        noisy.graph.node.append(copy)
+        copy = noisy.graph.node[-1]
+        for index, name in enumerate(node.output if node.op_type not in alike else ()):
+            if _errs(values.get(name)):
+                copy.output[index] = f"{name}_exact"
+                add(copy.output[index], f"{name}_error", name, values[name], 1.0)
     return noisy, shapes
+
+
+def _errs(array: Any) -> bool:
+    return array is not None and array.dtype.name in ERROR
 
 
 def tolerance_in(model: onnx.ModelProto) -> tuple[float, float] | None:

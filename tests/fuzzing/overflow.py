@@ -31,6 +31,9 @@ SUMS = frozenset(_SUMS.split())
 
 NEAR = 0.001
 """Share of the largest number from which on a sum of magnitudes may overflow: nodes that are merged scale them."""
+WAYS = (0.0, np.inf, -np.inf, np.nan)
+"""What a sum that may overflow may be; 0 stands for a finite number."""
+
 DRAWS = 6
 SCALED = 6
 """Most nodes that are run alone as if they had not overflowed."""
@@ -46,7 +49,10 @@ def open_elements(model: onnx.ModelProto, values: Feeds) -> dict[str, Array]:
         values: What is known: inputs, constants, and results of nodes.
     """
     found = {}
+    behind: set[str] = set()
     for node in model.graph.node:
+        if not behind.isdisjoint(node.input):
+            behind |= set(node.output)
         if node.domain or not node.output or node.output[0] not in values:
             continue
         result = values[node.output[0]]
@@ -56,8 +62,9 @@ def open_elements(model: onnx.ModelProto, values: Feeds) -> dict[str, Array]:
             near = _beyond_half(node, values, result)
             if near is not None and near.any():
                 found[node.output[0]] = near
+                behind.add(node.output[0])
             continue
-        magnitudes = _magnitudes(model, node, values)
+        magnitudes = _magnitudes(model, node, values, behind)
         if magnitudes is None or magnitudes.shape != result.shape:
             continue
         near = magnitudes > NEAR * float(ml_dtypes.finfo(result.dtype).max)  # type: ignore[no-untyped-call]
@@ -65,6 +72,7 @@ def open_elements(model: onnx.ModelProto, values: Feeds) -> dict[str, Array]:
             near |= ~np.isfinite(result.astype(np.float64))
         if near.any():
             found[node.output[0]] = near
+            behind.add(node.output[0])
     return found
 
 
@@ -81,12 +89,10 @@ def planted(model: onnx.ModelProto, values: Feeds, feeds: Feeds, seed: int) -> l
     numbers = np.random.default_rng(seed)
     outputs = {one.name for one in model.graph.output}
     found = []
-    names = sorted(opened)
-    # Who scales before adding up gets finite sums, in all nodes or in one of them: nothing overflows in those draws.
-    scaled = [(chosen, 1) for chosen in [names, *([name] for name in names[:SCALED] if len(names) > 1)]]
-    for chosen, most in [*scaled, *[(chosen, 4) for chosen in _subsets(names, numbers)]] if opened else ():
-        cut = _without(model, set(chosen), values)
-        fed = {name: _overflowed(values[name], opened[name], numbers, most) for name in chosen}
+    shapes = {name: values[name].shape for name in sorted(opened)}
+    for ways in _draws(shapes, numbers) if opened else ():
+        cut = _without(model, set(ways), values)
+        fed = {name: _overflowed(values[name], opened[name], way) for name, way in ways.items()}
         ran = guarded(lambda cut=cut, fed=fed: _run(cut, {**feeds, **fed}))  # type: ignore[misc]
         if ran.outputs is not None:
             left = [one.name for one in cut.graph.output]
@@ -98,16 +104,24 @@ def planted(model: onnx.ModelProto, values: Feeds, feeds: Feeds, seed: int) -> l
     return found
 
 
-def _subsets(names: list[str], numbers: np.random.Generator) -> Iterator[list[str]]:
+def _draws(shapes: dict[str, tuple[int, ...]], numbers: np.random.Generator) -> Iterator[dict[str, Array]]:
+    """For some of the sums, which of `WAYS` each element becomes."""
+    names = list(shapes)
+    # Who scales before adding up gets finite sums, in all nodes or in one of them: nothing overflows in those draws.
+    for chosen in [names, *([name] for name in names[:SCALED] if len(names) > 1)]:
+        yield {name: np.zeros(shapes[name], int) for name in chosen}
+    # Every element becomes each of the ways once, and its neighbours other ones meanwhile.
+    starts = {name: numbers.integers(0, len(WAYS), shape) for name, shape in shapes.items()}
+    for turn in range(len(WAYS)):
+        yield {name: (start + turn) % len(WAYS) for name, start in starts.items()}
     for _ in range(DRAWS):
         chosen = [name for name in names if len(names) == 1 or numbers.random() < 0.6]
-        yield chosen or names[:1]
+        yield {name: numbers.integers(0, len(WAYS), shapes[name]) for name in chosen or names[:1]}
 
 
-def _overflowed(array: Array, near: Array, numbers: np.random.Generator, most: int) -> Array:
-    """An array whose open elements are one of the first `most` ways, of which 0 stands for a finite number."""
-    ways = np.array([0.0, np.inf, -np.inf, np.nan])
-    drawn = ways[numbers.integers(0, most, array.shape)]
+def _overflowed(array: Array, near: Array, ways: Array) -> Array:
+    """An array whose open elements are what `ways` counts among `WAYS`."""
+    drawn = np.array(WAYS)[ways]
     return np.where(near & ((drawn != 0) | ~np.isfinite(array.astype(np.float64))), drawn, array).astype(array.dtype)
 
 
@@ -134,13 +148,15 @@ def _weighs_padding(node: onnx.NodeProto, values: Feeds) -> bool:
     return not np.isfinite(values[node.input[1]].astype(np.float64)).all()
 
 
-def _magnitudes(model: onnx.ModelProto, node: onnx.NodeProto, values: Feeds) -> Array | None:
+def _magnitudes(model: onnx.ModelProto, node: onnx.NodeProto, values: Feeds, behind: set[str]) -> Array | None:
+    """What a sum of the magnitudes of finite terms is. Behind sums that may overflow, infinities are such terms, too:
+    their signs are as open, and so is what they add up to."""
     fed, given = {}, []
     for name in dict.fromkeys(filter(None, node.input)):
         array = values[name]
         if array.dtype.kind in "fV":
             wide = np.abs(array.astype(np.float64))
-            array = np.where(np.isfinite(wide), wide, 0.0)
+            array = np.where(np.isfinite(wide), wide, np.inf if name in behind else 0.0)
         fed[name] = array
         given.append(helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(array.dtype), array.shape))
     if node.op_type == "BatchNormalization":

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import onnx
 
-__all__ = ["pruned", "read_by"]
+__all__ = ["pruned", "read_by", "without_unread"]
+
+_READ_SHAPES = frozenset({"Shape", "Size"})
+"""Operators that read the shape of a value, but none of its elements."""
 
 
 def pruned(model: onnx.ModelProto) -> onnx.ModelProto:
@@ -23,6 +26,39 @@ def pruned(model: onnx.ModelProto) -> onnx.ModelProto:
     made.graph.input.extend([one for one in model.graph.input if one.name in needed])
     del made.graph.value_info[:]
     return made
+
+
+def without_unread(model: onnx.ModelProto, refusal: str) -> onnx.ModelProto | None:
+    """The model without a node that a refusal names, and without the outputs that follow from its shape.
+
+    Args:
+        model: The model.
+        refusal: What a provider said.
+
+    Returns:
+        A copy; None if some output needs the elements that the node computes.
+    """
+    nodes = [node for node in model.graph.node if node.output and f"node '{node.name or node.output[0]}'" in refusal]
+    if len(nodes) != 1 or _elements_read(model) & set(nodes[0].output):
+        return None
+    follows = set(nodes[0].output)
+    for node in model.graph.node:
+        if follows & read_by(node):
+            follows |= set(node.output)
+    made = onnx.ModelProto()
+    made.CopyFrom(model)
+    del made.graph.output[:]
+    made.graph.output.extend([one for one in model.graph.output if one.name not in follows])
+    return pruned(made)
+
+
+def _elements_read(model: onnx.ModelProto) -> set[str]:
+    """Names of the values whose elements the outputs are computed from."""
+    needed = {one.name for one in model.graph.output}
+    for node in reversed(model.graph.node):
+        if needed & set(node.output) and (node.domain or node.op_type not in _READ_SHAPES):
+            needed |= read_by(node)
+    return needed
 
 
 def read_by(node: onnx.NodeProto) -> set[str]:

@@ -121,6 +121,39 @@ def test_a_size_reads_no_more_than_a_shape() -> None:
     assert verdict.judge(case, [Variant("all")]) == []
 
 
+IMPOSSIBLE = "<int64[1] target = {7}> { a = Reshape(x, target) s = Shape(a) z = Size(a) y = Softmax(x) }"
+"""A Reshape of twelve elements to seven, whose elements no output needs."""
+
+
+def _beside_the_impossible(body: str = IMPOSSIBLE) -> Case:
+    case = _case(body, "float[3,4] x")
+    case.model.graph.output.extend([onnx.helper.make_empty_tensor_value_info(name) for name in ("s", "z")])
+    return case
+
+
+def test_the_shape_of_what_cannot_be_computed_is_not_judged() -> None:
+    """The other outputs must be what they are without it."""
+    case = _beside_the_impossible()
+    assert run_numpy(case).outcomes[0].typed
+    assert verdict.judge(case, [VARIANT]) == []
+
+
+def test_wrong_outputs_beside_the_impossible_are_found(planted: Any) -> None:
+    """All that is excused is the shape and what follows from it."""
+    planted(lambda value: value * np.float32(1.001) if value.dtype == np.float32 else value)
+    found = verdict.judge(_beside_the_impossible(), [VARIANT])
+    assert {(one.kind, one.who) for one in found} == {("computes", "all")}
+
+
+def test_elements_of_the_impossible_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where an output needs them, whoever has them computes what cannot be computed."""
+    case = _beside_the_impossible(IMPOSSIBLE.replace("Softmax(x)", "Softmax(a)"))
+    made = Outcome([np.zeros(7, np.float32), np.array([7]), np.array(7)])
+    monkeypatch.setattr(verdict, "run_variant", lambda case, variant: Ran([made]))
+    found = verdict.judge(case, [VARIANT])
+    assert {(one.kind, one.who) for one in found} == {("computes", "all")}
+
+
 SLOPES = "{ a = Abs(x) y = PRelu(a, slope) }"
 """onnxruntime and the reference broadcast the slope and the input to each other."""
 
@@ -187,6 +220,54 @@ def test_planted_errors_excuse_what_rounding_moves_only() -> None:
     assert difference(moved, result) != ""
     assert difference(moved, result, spread, 0, result) == ""
     assert difference(result * np.float32(1.02), result, spread, 0, result) != ""
+
+
+def _judged(case: Case, change: Callable[[Any], Any]) -> str:
+    """What is said of a result that is changed, after errors were planted."""
+    (exact,) = run_numpy(case).outcomes
+    assert exact.outputs is not None
+    result = exact.outputs[0]
+    spread = spread_of(case, case.feeds[0])
+    assert spread is not None
+    return difference(change(result.copy()), result, spread, 0, result)
+
+
+def _with(place: tuple[int, ...], value: float) -> Callable[[Any], Any]:
+    def change(array: Any) -> Any:
+        array[place] = value
+        return array
+
+    return change
+
+
+def test_a_sum_that_cancels_may_be_zero() -> None:
+    """Integers cancel exactly where floats leave the last digit: 0 / 0 is as good there, and nowhere else."""
+    x = np.array([[1, 2**-26, 0, 0], [1, 1, 1, 1]], np.float32)
+    w = np.array([[1, 1], [1, 1], [1, 1], [1, 1]], np.float32)
+    w[0, 0] = 0
+    case = _case("{ a = MatMul(x, w) y = Div(a, a) }", "float[2,4] x, float[4,2] w", x=x, w=w)
+    assert _judged(case, _with((0, 0), np.nan)) == ""
+    assert _judged(case, _with((0, 1), np.nan)) != ""
+
+
+def test_the_mean_of_equal_elements_is_rounded() -> None:
+    """Divided by almost nothing, an error of the mean shows: in rows of equal elements, and nowhere else."""
+    w = np.linspace(0.5, 2, 12, dtype=np.float32)
+    for row, excused in ((np.full(12, -1.4), True), (np.linspace(-1, 1, 12), False)):
+        x = row.astype(np.float32)[None]
+        case = _case("{ y = LayerNormalization(x, w) }", "float[1,12] x, float[12] w", x=x, w=w)
+        assert (_judged(case, lambda array: array + np.float32(2e-4)) == "") is excused
+
+
+def test_signs_of_infinities_behind_an_overflow_are_open() -> None:
+    """Partial sums decide which infinity a sum is, and so what a sum of such sums is; those that do not overflow do
+    not have the choice."""
+    x = np.array([[3e38, 3e38, -3e38, 3e38], [-3e38, 3e38, 3e38, 3e38], [1, 2, 3, 4], [0, 1, 0, 0]], np.float32)
+    case = _case("{ a = MatMul(x, x) b = MatMul(a, a) y = Sign(b) }", "float[4,4] x", x=x)
+    for value in (np.nan, 1, -1):
+        assert _judged(case, _with((0, 0), value)) == ""
+    fed = np.where(np.abs(x) > 1e38, np.float32(np.inf), x)
+    assert _judged(_case("{ a = MatMul(x, x) y = Sign(a) }", "float[4,4] x", x=fed), _with((0, 0), -1)) != ""
 
 
 def test_sums_that_ieee_fixes_are_not_excused() -> None:
