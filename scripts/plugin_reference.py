@@ -9,6 +9,7 @@ Reads the sources, imports nothing: so the page is the same with every version o
 from __future__ import annotations
 
 import ast
+import importlib
 import re
 import sys
 from collections.abc import Iterator
@@ -49,12 +50,13 @@ def page() -> str:
 
 
 def _exported(room: str) -> Iterator[tuple[str, ast.stmt, str]]:
-    """Names of a room's ``__all__`` with the statements that define them, in the order of their modules."""
+    """Names of a room's ``__all__`` with the statements that define them, by module."""
+    promised = set(importlib.import_module(room).__all__)
     tree = ast.parse((_path(room) / "__init__.py").read_text(encoding="utf-8"))
-    promised = _all_of(tree)
-    for statement in ast.walk(tree):
-        file = _file(statement.module) if isinstance(statement, ast.ImportFrom) else None
-        if file is None or not isinstance(statement, ast.ImportFrom):
+    imports = [statement for statement in ast.walk(tree) if isinstance(statement, ast.ImportFrom)]
+    for statement in sorted(imports, key=lambda statement: statement.module or ""):
+        file = _file(statement.module)
+        if file is None:
             continue
         defined = {name: (node, comment) for name, node, comment in _definitions(file)}
         for alias in statement.names:
@@ -72,13 +74,6 @@ def _file(module: str | None) -> Path | None:
         return None
     file = _path(module).with_suffix(".py")
     return file if file.is_file() else None
-
-
-def _all_of(tree: ast.Module) -> set[str]:
-    for statement in tree.body:
-        if isinstance(statement, ast.Assign) and getattr(statement.targets[0], "id", "") == "__all__":
-            return set(ast.literal_eval(statement.value))
-    return set()
 
 
 def _definitions(file: Path, *, handed_on: bool = True) -> Iterator[tuple[str, ast.stmt, str]]:

@@ -6,7 +6,7 @@ A leaf. `ort_py` itself, its test kit and the stand-in for onnxruntime's binding
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from ort_py.collection import paused_collection
@@ -15,15 +15,16 @@ __all__ = ["lazy_names"]
 
 
 def lazy_names(
-    namespace: dict[str, Any], homes: Mapping[str, Iterable[str]], modules: Mapping[str, str] | None = None
-) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
-    """A module's ``__getattr__`` and ``__dir__``.
+    namespace: dict[str, Any], homes: Mapping[str, str], modules: Mapping[str, str] | None = None
+) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
+    """A module's ``__getattr__``, ``__dir__`` and ``__all__``.
 
     Args:
         namespace: The module's ``globals()``; a name is kept there once it was loaded.
+        homes: Names, separated by spaces, by the module that has them.
         modules: Modules that are attributes themselves, by their name here.
     """
-    home_of = {name: home for home, names in homes.items() for name in names}
+    home_of = {name: home for home, names in homes.items() for name in names.split()}
     whole = modules or {}
 
     def load(name: str) -> Any:
@@ -39,4 +40,4 @@ def lazy_names(
     def names() -> list[str]:
         return sorted({*namespace, *home_of})
 
-    return load, names
+    return load, names, sorted(home_of)

@@ -20,37 +20,30 @@ from typing import TYPE_CHECKING
 from ort_py.lazy_names import lazy_names
 
 if TYPE_CHECKING:
-    from ort_py_kit.kernel_runner import make_node_spec, reference_outputs, run_kernel
-    from ort_py_kit.samples import Sample, sample_from_text
-    from ort_py_kit.suites.allocator import AllocatorSuite
-    from ort_py_kit.suites.provider import ProviderSuite
-    from ort_py_kit.suites.transfer import DataTransferSuite
-    from ort_py_kit.suites.transform import TransformSuite
-    from ort_py_kit.tolerances import TOLERANCES, assert_close, tolerance_of
+    from ort_py_kit.kernel_runner import make_node_spec as make_node_spec
+    from ort_py_kit.kernel_runner import reference_outputs as reference_outputs
+    from ort_py_kit.kernel_runner import run_kernel as run_kernel
+    from ort_py_kit.samples import Sample as Sample
+    from ort_py_kit.samples import sample_from_text as sample_from_text
+    from ort_py_kit.suites.allocator import AllocatorSuite as AllocatorSuite
+    from ort_py_kit.suites.provider import ProviderSuite as ProviderSuite
+    from ort_py_kit.suites.transfer import DataTransferSuite as DataTransferSuite
+    from ort_py_kit.suites.transform import TransformSuite as TransformSuite
+    from ort_py_kit.tolerances import TOLERANCES as TOLERANCES
+    from ort_py_kit.tolerances import assert_close as assert_close
+    from ort_py_kit.tolerances import tolerance_of as tolerance_of
 
-__all__ = [
-    "TOLERANCES",
-    "AllocatorSuite",
-    "DataTransferSuite",
-    "ProviderSuite",
-    "Sample",
-    "TransformSuite",
-    "assert_close",
-    "make_node_spec",
-    "reference_outputs",
-    "run_kernel",
-    "sample_from_text",
-    "tolerance_of",
-]
-
-_HOMES = {
-    "ort_py_kit.kernel_runner": ("make_node_spec", "reference_outputs", "run_kernel"),
-    "ort_py_kit.samples": ("Sample", "sample_from_text"),
-    "ort_py_kit.suites.allocator": ("AllocatorSuite",),
-    "ort_py_kit.suites.provider": ("ProviderSuite",),
-    "ort_py_kit.suites.transfer": ("DataTransferSuite",),
-    "ort_py_kit.suites.transform": ("TransformSuite",),
-    "ort_py_kit.tolerances": ("TOLERANCES", "assert_close", "tolerance_of"),
-}
-
-__getattr__, __dir__ = lazy_names(globals(), _HOMES)
+    __all__: list[str]
+else:
+    __getattr__, __dir__, __all__ = lazy_names(
+        globals(),
+        {
+            "ort_py_kit.kernel_runner": "make_node_spec reference_outputs run_kernel",
+            "ort_py_kit.samples": "Sample sample_from_text",
+            "ort_py_kit.suites.allocator": "AllocatorSuite",
+            "ort_py_kit.suites.provider": "ProviderSuite",
+            "ort_py_kit.suites.transfer": "DataTransferSuite",
+            "ort_py_kit.suites.transform": "TransformSuite",
+            "ort_py_kit.tolerances": "TOLERANCES assert_close tolerance_of",
+        },
+    )

@@ -11,168 +11,114 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-# At once, because the module of this name would hide the decorator as soon as anything imported it.
-from ort_py.contracts.kernel import (
-    ALL_FLOATS,
-    ALL_INTEGERS,
-    ALL_NUMERIC,
-    ALL_TENSORS,
-    KernelCallable,
-    KernelCatalog,
-    KernelContext,
-    KernelDef,
-    KernelFactory,
-    KernelForms,
-    KernelLookup,
-    KernelMatch,
-    Subgraph,
-    SubgraphCallable,
-    kernel,
-    kernel_defs,
-    tensors,
-)
+from ort_py.contracts.kernel import kernel as kernel  # at once: the module of this name would hide the decorator
 from ort_py.lazy_names import lazy_names
 
 if TYPE_CHECKING:
-    from ort_py.contracts.capability import Capability, Claim, ClaimKind, Refusal
-    from ort_py.contracts.compiled import (
-        CompiledRegion,
-        FrameResources,
-        FunctionRegion,
-        RegionInstance,
-        RequiredOutputs,
-        RunDeclined,
-    )
-    from ort_py.contracts.device_memory import IDeviceMemory
-    from ort_py.contracts.failure import FailureKind
-    from ort_py.contracts.function_body import FunctionBody, NodeTemplate
-    from ort_py.contracts.graph_view import (
-        Array,
-        AttributeValue,
-        GraphView,
-        NodeSpec,
-        RegionView,
-        ValueSpec,
-        WeightMode,
-    )
-    from ort_py.contracts.memory import AllocatorStats, IAllocator, IDataTransfer, IStream
-    from ort_py.contracts.pattern import Const, Maybe, OneOf, Op, Pattern, Var
-    from ort_py.contracts.pattern_match import Match
-    from ort_py.contracts.pattern_rule import PatternRule
-    from ort_py.contracts.provider import CHANNELS_LAST, IExecutionProvider, ProviderFactory
-    from ort_py.contracts.provider_records import ArtifactValidity, Availability, OptionSpec, SessionContext
-    from ort_py.contracts.region_provider import RegionProvider, convex_groups
-    from ort_py.contracts.region_weights import PackedForms, RegionWeight
-    from ort_py.contracts.schema import FormalParameter, OperatorSchema, TypeFunction
-    from ort_py.contracts.transform import (
-        GraphEditor,
-        GraphTransform,
-        Level,
-        RewriteRule,
-        Transform,
-        TransformContext,
-        TransformResult,
-    )
-    from ort_py.contracts.version import API_VERSION, CORE_API_RANGE, ApiRange
+    from ort_py.contracts.capability import Capability as Capability
+    from ort_py.contracts.capability import Claim as Claim
+    from ort_py.contracts.capability import ClaimKind as ClaimKind
+    from ort_py.contracts.capability import Refusal as Refusal
+    from ort_py.contracts.compiled import CompiledRegion as CompiledRegion
+    from ort_py.contracts.compiled import FrameResources as FrameResources
+    from ort_py.contracts.compiled import FunctionRegion as FunctionRegion
+    from ort_py.contracts.compiled import RegionInstance as RegionInstance
+    from ort_py.contracts.compiled import RequiredOutputs as RequiredOutputs
+    from ort_py.contracts.compiled import RunDeclined as RunDeclined
+    from ort_py.contracts.device_memory import IDeviceMemory as IDeviceMemory
+    from ort_py.contracts.failure import FailureKind as FailureKind
+    from ort_py.contracts.function_body import FunctionBody as FunctionBody
+    from ort_py.contracts.function_body import NodeTemplate as NodeTemplate
+    from ort_py.contracts.graph_view import Array as Array
+    from ort_py.contracts.graph_view import AttributeValue as AttributeValue
+    from ort_py.contracts.graph_view import GraphView as GraphView
+    from ort_py.contracts.graph_view import NodeSpec as NodeSpec
+    from ort_py.contracts.graph_view import RegionView as RegionView
+    from ort_py.contracts.graph_view import ValueSpec as ValueSpec
+    from ort_py.contracts.graph_view import WeightMode as WeightMode
+    from ort_py.contracts.kernel import ALL_FLOATS as ALL_FLOATS
+    from ort_py.contracts.kernel import ALL_INTEGERS as ALL_INTEGERS
+    from ort_py.contracts.kernel import ALL_NUMERIC as ALL_NUMERIC
+    from ort_py.contracts.kernel import ALL_TENSORS as ALL_TENSORS
+    from ort_py.contracts.kernel import KernelCallable as KernelCallable
+    from ort_py.contracts.kernel import KernelCatalog as KernelCatalog
+    from ort_py.contracts.kernel import KernelContext as KernelContext
+    from ort_py.contracts.kernel import KernelDef as KernelDef
+    from ort_py.contracts.kernel import KernelFactory as KernelFactory
+    from ort_py.contracts.kernel import KernelForms as KernelForms
+    from ort_py.contracts.kernel import KernelLookup as KernelLookup
+    from ort_py.contracts.kernel import KernelMatch as KernelMatch
+    from ort_py.contracts.kernel import Subgraph as Subgraph
+    from ort_py.contracts.kernel import SubgraphCallable as SubgraphCallable
+    from ort_py.contracts.kernel import kernel_defs as kernel_defs
+    from ort_py.contracts.kernel import tensors as tensors
+    from ort_py.contracts.memory import AllocatorStats as AllocatorStats
+    from ort_py.contracts.memory import IAllocator as IAllocator
+    from ort_py.contracts.memory import IDataTransfer as IDataTransfer
+    from ort_py.contracts.memory import IStream as IStream
+    from ort_py.contracts.pattern import Const as Const
+    from ort_py.contracts.pattern import Maybe as Maybe
+    from ort_py.contracts.pattern import OneOf as OneOf
+    from ort_py.contracts.pattern import Op as Op
+    from ort_py.contracts.pattern import Pattern as Pattern
+    from ort_py.contracts.pattern import Var as Var
+    from ort_py.contracts.pattern_match import Match as Match
+    from ort_py.contracts.pattern_rule import PatternRule as PatternRule
+    from ort_py.contracts.provider import CHANNELS_LAST as CHANNELS_LAST
+    from ort_py.contracts.provider import IExecutionProvider as IExecutionProvider
+    from ort_py.contracts.provider import ProviderFactory as ProviderFactory
+    from ort_py.contracts.provider_records import ArtifactValidity as ArtifactValidity
+    from ort_py.contracts.provider_records import Availability as Availability
+    from ort_py.contracts.provider_records import OptionSpec as OptionSpec
+    from ort_py.contracts.provider_records import SessionContext as SessionContext
+    from ort_py.contracts.region_provider import RegionProvider as RegionProvider
+    from ort_py.contracts.region_provider import convex_groups as convex_groups
+    from ort_py.contracts.region_weights import PackedForms as PackedForms
+    from ort_py.contracts.region_weights import RegionWeight as RegionWeight
+    from ort_py.contracts.schema import FormalParameter as FormalParameter
+    from ort_py.contracts.schema import OperatorSchema as OperatorSchema
+    from ort_py.contracts.schema import TypeFunction as TypeFunction
+    from ort_py.contracts.transform import GraphEditor as GraphEditor
+    from ort_py.contracts.transform import GraphTransform as GraphTransform
+    from ort_py.contracts.transform import Level as Level
+    from ort_py.contracts.transform import RewriteRule as RewriteRule
+    from ort_py.contracts.transform import Transform as Transform
+    from ort_py.contracts.transform import TransformContext as TransformContext
+    from ort_py.contracts.transform import TransformResult as TransformResult
+    from ort_py.contracts.version import API_VERSION as API_VERSION
+    from ort_py.contracts.version import CORE_API_RANGE as CORE_API_RANGE
+    from ort_py.contracts.version import ApiRange as ApiRange
 
-__all__ = [
-    "ALL_FLOATS",
-    "ALL_INTEGERS",
-    "ALL_NUMERIC",
-    "ALL_TENSORS",
-    "API_VERSION",
-    "CHANNELS_LAST",
-    "CORE_API_RANGE",
-    "AllocatorStats",
-    "ApiRange",
-    "Array",
-    "ArtifactValidity",
-    "AttributeValue",
-    "Availability",
-    "Capability",
-    "Claim",
-    "ClaimKind",
-    "CompiledRegion",
-    "Const",
-    "FailureKind",
-    "FormalParameter",
-    "FrameResources",
-    "FunctionBody",
-    "FunctionRegion",
-    "GraphEditor",
-    "GraphTransform",
-    "GraphView",
-    "IAllocator",
-    "IDataTransfer",
-    "IDeviceMemory",
-    "IExecutionProvider",
-    "IStream",
-    "KernelCallable",
-    "KernelCatalog",
-    "KernelContext",
-    "KernelDef",
-    "KernelFactory",
-    "KernelForms",
-    "KernelLookup",
-    "KernelMatch",
-    "Level",
-    "Match",
-    "Maybe",
-    "NodeSpec",
-    "NodeTemplate",
-    "OneOf",
-    "Op",
-    "OperatorSchema",
-    "OptionSpec",
-    "PackedForms",
-    "Pattern",
-    "PatternRule",
-    "ProviderFactory",
-    "Refusal",
-    "RegionInstance",
-    "RegionProvider",
-    "RegionView",
-    "RegionWeight",
-    "RequiredOutputs",
-    "RewriteRule",
-    "RunDeclined",
-    "SessionContext",
-    "Subgraph",
-    "SubgraphCallable",
-    "Transform",
-    "TransformContext",
-    "TransformResult",
-    "TypeFunction",
-    "ValueSpec",
-    "Var",
-    "WeightMode",
-    "convex_groups",
-    "kernel",
-    "kernel_defs",
-    "tensors",
-]
-
-_HOMES = {
-    "capability": "Capability Claim ClaimKind Refusal",
-    "compiled": ("CompiledRegion FrameResources FunctionRegion RegionInstance RequiredOutputs RunDeclined"),
-    "device_memory": "IDeviceMemory",
-    "failure": "FailureKind",
-    "function_body": "FunctionBody NodeTemplate",
-    "graph_view": "Array AttributeValue GraphView NodeSpec RegionView ValueSpec WeightMode",
-    "memory": "AllocatorStats IAllocator IDataTransfer IStream",
-    "pattern": "Const Maybe OneOf Op Pattern Var",
-    "pattern_match": "Match",
-    "pattern_rule": "PatternRule",
-    "provider": "CHANNELS_LAST IExecutionProvider ProviderFactory",
-    "provider_records": "ArtifactValidity Availability OptionSpec SessionContext",
-    "region_provider": "RegionProvider convex_groups",
-    "region_weights": "PackedForms RegionWeight",
-    "schema": "FormalParameter OperatorSchema TypeFunction",
-    "transform": ("GraphEditor GraphTransform Level RewriteRule Transform TransformContext TransformResult"),
-    "version": "API_VERSION CORE_API_RANGE ApiRange",
-}
-"""Names by the module that has them."""
-
-__getattr__, __dir__ = lazy_names(
-    globals(), {f"ort_py.contracts.{module}": names.split() for module, names in _HOMES.items()}
-)
+    __all__: list[str]
+else:
+    __getattr__, __dir__, __all__ = lazy_names(
+        globals(),
+        {
+            "ort_py.contracts.capability": "Capability Claim ClaimKind Refusal",
+            "ort_py.contracts.compiled": (
+                "CompiledRegion FrameResources FunctionRegion RegionInstance RequiredOutputs RunDeclined"
+            ),
+            "ort_py.contracts.device_memory": "IDeviceMemory",
+            "ort_py.contracts.failure": "FailureKind",
+            "ort_py.contracts.function_body": "FunctionBody NodeTemplate",
+            "ort_py.contracts.graph_view": "Array AttributeValue GraphView NodeSpec RegionView ValueSpec WeightMode",
+            "ort_py.contracts.kernel": (
+                "ALL_FLOATS ALL_INTEGERS ALL_NUMERIC ALL_TENSORS KernelCallable KernelCatalog KernelContext KernelDef "
+                "KernelFactory KernelForms KernelLookup KernelMatch Subgraph SubgraphCallable kernel kernel_defs "
+                "tensors"
+            ),
+            "ort_py.contracts.memory": "AllocatorStats IAllocator IDataTransfer IStream",
+            "ort_py.contracts.pattern": "Const Maybe OneOf Op Pattern Var",
+            "ort_py.contracts.pattern_match": "Match",
+            "ort_py.contracts.pattern_rule": "PatternRule",
+            "ort_py.contracts.provider": "CHANNELS_LAST IExecutionProvider ProviderFactory",
+            "ort_py.contracts.provider_records": "ArtifactValidity Availability OptionSpec SessionContext",
+            "ort_py.contracts.region_provider": "RegionProvider convex_groups",
+            "ort_py.contracts.region_weights": "PackedForms RegionWeight",
+            "ort_py.contracts.schema": "FormalParameter OperatorSchema TypeFunction",
+            "ort_py.contracts.transform": (
+                "GraphEditor GraphTransform Level RewriteRule Transform TransformContext TransformResult"
+            ),
+            "ort_py.contracts.version": "API_VERSION CORE_API_RANGE ApiRange",
+        },
+    )
