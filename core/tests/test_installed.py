@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
+import time
 import zipfile
 from importlib import metadata
 from pathlib import Path
@@ -12,6 +14,7 @@ import pytest
 
 from ort_py.installed import (
     entry_point_sections,
+    folder_times,
     installed_distributions,
     normalise_distribution,
     version_of,
@@ -98,3 +101,37 @@ assert not [one for one in sys.modules if one.startswith(("importlib.metadata", 
 """
     done = subprocess.run([sys.executable, "-c", program], check=False, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
+
+
+def test_times_of_folders_tell_of_what_is_installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another folder, or a new entry in one, gives other times; a folder that has just changed gives none."""
+    old = time.time() - 3600
+    monkeypatch.setattr(sys, "path", [str(tmp_path), str(tmp_path / "absent")])
+    monkeypatch.setattr(sys, "meta_path", [])
+    assert folder_times() is None, "the folder could change again within the same tick"
+    os.utime(tmp_path, (old, old))
+    before = folder_times()
+    assert before is not None
+    assert [name for name, _ in before] == [str(tmp_path)]
+    (tmp_path / "new-1.0.dist-info").mkdir()
+    assert folder_times() is None
+    os.utime(tmp_path, (old + 10, old + 10))
+    assert folder_times() not in (None, before)
+
+
+def test_archives_and_foreign_finders_have_no_times(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Their contents change without a folder's time."""
+    archive = tmp_path / "packages.zip"
+    zipfile.ZipFile(archive, "w").close()
+    os.utime(archive, (1, 1))
+    monkeypatch.setattr(sys, "meta_path", [])
+    monkeypatch.setattr(sys, "path", [str(archive)])
+    assert folder_times() is None
+    monkeypatch.setattr(sys, "path", [])
+    assert folder_times() == ()
+
+    class Finder:
+        def find_distributions(self) -> None: ...
+
+    monkeypatch.setattr(sys, "meta_path", [Finder()])
+    assert folder_times() is None

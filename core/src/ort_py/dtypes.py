@@ -247,7 +247,7 @@ class MapType:
 ValueType: TypeAlias = TensorType | SparseTensorType | SequenceType | OptionalType | MapType
 
 _BY_NAME = {data_type.onnx_name: data_type for data_type in DataType}
-_PATTERN = re.compile(r"(tensor|sparse_tensor|seq|optional|map)\((.*)\)")
+_PATTERN = r"(tensor|sparse_tensor|seq|optional|map)\((.*)\)"
 
 
 def parse_value_type(text: str) -> ValueType:
@@ -256,7 +256,7 @@ def parse_value_type(text: str) -> ValueType:
     Raises:
         InvalidArgument: The text is not a type string.
     """
-    match = _PATTERN.fullmatch(text.replace(" ", ""))
+    match = re.fullmatch(_PATTERN, text.replace(" ", ""))
     if match is None:
         raise InvalidArgument(
             f"'{text}' is not an ONNX type string.", fix="Write e.g. tensor(float) or seq(tensor(int64))."

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import os
 import re
+import stat
 import sys
+import time
 from collections.abc import Iterable, Iterator
 from importlib.machinery import PathFinder
 from typing import TYPE_CHECKING
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
 __all__ = [
     "InstalledDistribution",
     "entry_point_sections",
+    "folder_times",
     "installed_distributions",
     "normalise_distribution",
     "version_of",
@@ -27,6 +30,9 @@ __all__ = [
 ]
 
 _FOLDERS = (".dist-info", ".egg-info")
+_SETTLED_NS = 2_000_000_000
+"""Age from which the time of a folder changes with its next change; file systems keep times in steps of up to 2 s."""
+
 _ABSENT = (FileNotFoundError, IsADirectoryError, NotADirectoryError, PermissionError)
 
 
@@ -115,6 +121,26 @@ def _metadata_folders() -> list[str] | None:
         except OSError:
             continue
     return found
+
+
+def folder_times() -> tuple[tuple[str, int], ...] | None:
+    """Folders of `sys.path` and when an entry of each changed last, in nanoseconds since 1970.
+
+    None where that does not tell whether something was installed: `sys.path` or `sys.meta_path` has something that is
+    no plain folder, or a folder changed so recently that it could change again without a new time.
+    """
+    if _has_foreign_finder():
+        return None
+    times: list[tuple[str, int]] = []
+    for entry in dict.fromkeys(sys.path):
+        try:
+            status = os.stat(entry or os.curdir)  # noqa: PTH116 - pathlib takes longer than the call
+        except OSError:
+            continue
+        if not stat.S_ISDIR(status.st_mode) or time.time_ns() - status.st_mtime_ns < _SETTLED_NS:
+            return None
+        times.append((entry, status.st_mtime_ns))
+    return tuple(times)
 
 
 def normalise_distribution(name: str) -> str:

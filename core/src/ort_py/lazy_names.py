@@ -9,8 +9,6 @@ import importlib
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from ort_py.collection import paused_collection
-
 __all__ = ["lazy_names"]
 
 
@@ -33,6 +31,8 @@ def lazy_names(
         home = home_of.get(name)
         if home is None:
             raise AttributeError(f"module '{namespace['__name__']}' has no attribute '{name}'")
+        from ort_py.collection import paused_collection  # importing `ort_py` imports nothing that it may not need
+
         with paused_collection():  # what modules are made of stays, and there is a lot of it
             value = namespace[name] = getattr(importlib.import_module(home), name)
         return value

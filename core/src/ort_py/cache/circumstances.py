@@ -13,8 +13,8 @@ import sys
 from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
+from typing import Any
 
-from ort_py.files import FileIdentity
 from ort_py.hashing import blake2b
 from ort_py.installed import versions_of
 from ort_py.platform.processors import processor_facts
@@ -54,7 +54,7 @@ def package_stamp(package: str) -> str | None:
     if not file:
         return None
     path = Path(file)
-    found: list[str] = []
+    found: list[tuple[Any, ...]] = []
     pending = [os.fspath(path.parent)] if path.name == "__init__.py" else []
     try:
         if not pending:
@@ -68,12 +68,12 @@ def package_stamp(package: str) -> str | None:
                         pending.append(entry.path)
     except OSError:
         return None
-    return blake2b("\n".join(sorted(found)).encode("utf-8", "surrogateescape"), digest_size=16).hexdigest()
+    return blake2b(repr(sorted(found)).encode("utf-8", "surrogateescape"), digest_size=16).hexdigest()
 
 
-def _line(name: str, status: os.stat_result) -> str:
+def _line(name: str, status: os.stat_result) -> tuple[Any, ...]:
     # Without device and inode: they differ from container to container of one image, whose code is the same.
-    return f"{name}:{':'.join(map(str, FileIdentity.of(status)[2:]))}"
+    return name, status.st_size, status.st_mtime_ns, status.st_ctime_ns
 
 
 def versions(distributions: Iterable[str]) -> list[str]:

@@ -20,7 +20,7 @@ SIZE_VARIABLE = "ORT_PY_CACHE_SIZE"
 DEFAULT_BYTES = 2 << 30
 OFF = "off"
 
-_SIZE = re.compile(r"\s*(\d{1,15})\s*([KMGT]?)(?:i?B)?\s*", re.IGNORECASE)
+_SIZE = r"\s*(\d{1,15})\s*([KMGT]?)(?:i?B)?\s*"
 
 
 def cache_folder(option: str = "", environment: Mapping[str, str] = os.environ) -> Path | None:
@@ -65,7 +65,7 @@ def parse_size(text: str, name: str) -> int:
     Raises:
         OptionError: It is not a size.
     """
-    match = _SIZE.fullmatch(text)
+    match = re.fullmatch(_SIZE, text, re.IGNORECASE)
     if match is None:
         raise OptionError(
             f"{name} is {text!r}, which is not a size.", why="a size is a number of bytes", fix="Write e.g. 500M or 2G."

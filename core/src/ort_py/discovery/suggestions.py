@@ -15,7 +15,7 @@ __all__ = ["close_names", "did_you_mean"]
 MOST = 3
 
 # All providers share a long ending, which would make any two of their names look alike.
-_ENDING = re.compile(r"(exec.*|ep)$")
+_ENDING = r"(exec.*|ep)$"
 
 
 def close_names(name: str, known: Iterable[str]) -> list[str]:
@@ -33,4 +33,4 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
 
 def _stem(name: str) -> str:
     lower = name.lower().replace("_", "")
-    return _ENDING.sub("", lower) or lower
+    return re.sub(_ENDING, "", lower) or lower

@@ -11,11 +11,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import partial, reduce
 from importlib import import_module
-from typing import Any
+from typing import Any, TypeAlias
 
 from ort_py.hooks.guard import Raised, describe, guarded
 from ort_py.hooks.switches import normalise_distribution
-from ort_py.installed import InstalledDistribution, entry_point_sections, installed_distributions
+from ort_py.installed import InstalledDistribution, entry_point_sections, folder_times, installed_distributions
 from ort_py.lazy_dataclass import dataclass
 from ort_py.logs import lazy_logger
 
@@ -62,13 +62,10 @@ class Scan:
 def scan(group: str) -> Scan:
     """Entry points of a group in all distributions on ``sys.path``. Reads metadata; imports no plug-in."""
     entries: set[InstalledEntryPoint] = set()
-    problems: list[str] = []
     seen: set[str] = set()
-    for distribution in _distributions(problems):
-        text = guarded(partial(distribution.read_text, "entry_points.txt"))
-        if isinstance(text, Raised):
-            problems.append(f"entry_points.txt of {_name(distribution)} cannot be read: {text}")
-        elif text and group in text:  # parsing the metadata of every distribution would take tens of milliseconds
+    texts, problems = _texts()
+    for distribution, text in texts:
+        if group in text:  # parsing the metadata of every distribution would take tens of milliseconds
             name = _name(distribution)
             if normalise_distribution(name) in seen:
                 continue
@@ -81,6 +78,31 @@ def scan(group: str) -> Scan:
     for problem in problems:
         logger.info("While looking for %s: %s", group, problem)
     return Scan(tuple(sorted(entries)), tuple(problems))
+
+
+_Texts: TypeAlias = tuple[list[tuple[InstalledDistribution, str]], list[str]]
+_kept: list[tuple[Any, _Texts]] = []
+"""What was read last, with the times of the folders it was read from."""
+
+
+def _texts() -> _Texts:
+    """Lists of entry points with their distributions, and what could not be read.
+
+    They are read again when a folder of `sys.path` has changed.
+    """
+    times = folder_times()
+    for known, (texts, problems) in _kept:
+        if times is not None and known == times:
+            return texts, [*problems]
+    texts, problems = [], []
+    for distribution in _distributions(problems):
+        text = guarded(partial(distribution.read_text, "entry_points.txt"))
+        if isinstance(text, Raised):
+            problems.append(f"entry_points.txt of {_name(distribution)} cannot be read: {text}")
+        elif text:
+            texts.append((distribution, text))
+    _kept[:] = [(times, (texts, [*problems]))]
+    return texts, problems
 
 
 def _distributions(problems: list[str]) -> Iterator[InstalledDistribution]:

@@ -20,7 +20,7 @@ from ort_py.hooks.entry_points import Scan, scan
 from ort_py.hooks.guard import Raised, guarded
 from ort_py.hooks.specs import AllocatorContribution, KernelContribution
 from ort_py.hooks.switches import blocked_reason
-from ort_py.hooks.validation import HOOK_NAMES, new_pluggy_manager, validate_plugin
+from ort_py.hooks.validation import HOOK_NAMES, PluginCheck, new_pluggy_manager
 from ort_py.lazy_dataclass import dataclass
 from ort_py.logs import lazy_logger
 from ort_py.platform.forks import ProcessLock
@@ -79,6 +79,7 @@ class HookManager:
         entry_points: Callable[[], Scan] | None = None,
     ) -> None:
         self._pluggy = new_pluggy_manager()
+        self._check = PluginCheck()
         self._on_failure = on_failure or _log_failure
         self._entry_points: Callable[[], Scan] | None = entry_points or partial(scan, PLUGIN_GROUP)
         self._loaded = False
@@ -116,7 +117,7 @@ class HookManager:
                         why=[f"one is {other!r}", f"the other is {plugin!r}"],
                         fix="Rename the entry point of one of them, or uninstall it.",
                     )
-            validate_plugin(plugin, name)
+            self._check.check(plugin, name)
             self._pluggy.register(plugin, name)
             self._observers = {}
         return name

@@ -15,7 +15,7 @@ from ort_py.hooks import specs
 from ort_py.hooks.guard import Raised, guarded
 from ort_py.suggestions import did_you_mean
 
-__all__ = ["HOOK_NAMES", "new_pluggy_manager", "validate_plugin"]
+__all__ = ["HOOK_NAMES", "PluginCheck", "new_pluggy_manager", "validate_plugin"]
 
 HOOK_NAMES: tuple[str, ...] = tuple(sorted(name for name in vars(specs) if name.startswith("ort_py_")))
 """Every hook there is."""
@@ -28,6 +28,20 @@ def new_pluggy_manager() -> pluggy.PluginManager:
     return manager
 
 
+class PluginCheck:
+    """Checks plug-ins one after the other. Not thread-safe."""
+
+    def __init__(self) -> None:
+        self._trial: pluggy.PluginManager | None = None
+
+    def check(self, plugin: Any, name: str) -> None:
+        """As `validate_plugin`."""
+        trial, self._trial = self._trial or new_pluggy_manager(), None
+        _validate(trial, plugin, name)
+        trial.unregister(plugin)
+        self._trial = trial  # only a check that passed leaves it as it was
+
+
 def validate_plugin(plugin: Any, name: str) -> None:
     """Check a plug-in against the hook specifications.
 
@@ -35,7 +49,10 @@ def validate_plugin(plugin: Any, name: str) -> None:
         PluginError: It implements a hook that does not exist, takes an argument its hook does not have, forgets
             ``@hookimpl``, wraps other plug-ins, or implements nothing. All unknown hooks are named.
     """
-    trial = new_pluggy_manager()
+    PluginCheck().check(plugin, name)
+
+
+def _validate(trial: pluggy.PluginManager, plugin: Any, name: str) -> None:
     registered = guarded(lambda: trial.register(plugin, name))
     if isinstance(registered, Raised):
         raise PluginError(

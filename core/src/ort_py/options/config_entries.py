@@ -7,7 +7,6 @@ Keys are onnxruntime's, and some are ort-py's own. Entries that name a vendor ar
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 
 from ort_py.discovery.known_names import KNOWN_RUN_ENTRIES, KNOWN_SESSION_ENTRIES
 from ort_py.errors import Fail, InvalidArgument, OptionError, OrtPyError, UsageError
@@ -24,10 +23,9 @@ def _entry(
 
 def _matching(pattern: str, title: str, refusal: type[OrtPyError]) -> Kind[str]:
     """The kind of texts that match a pattern; others are refused as onnxruntime refuses them."""
-    matches: Callable[[str], object] = re.compile(pattern).fullmatch
 
     def check(value: str, key: str) -> None:
-        if not matches(value):
+        if not re.fullmatch(pattern, value):
             raise refusal(
                 f"The config entry '{key}' is {value!r}.",
                 why=f"it takes {title}",
