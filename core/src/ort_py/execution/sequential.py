@@ -10,7 +10,8 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from ort_py.errors import ExecutionError, InvalidArgument, KernelInputError, Location, OrtPyError
-from ort_py.limits import checking_time
+from ort_py.execution.watch import demanding_steps
+from ort_py.limits.running_time import checking_time, current_check
 from ort_py.planning.plan import Step
 
 if TYPE_CHECKING:
@@ -60,8 +61,12 @@ def _run_watched(frame: Frame) -> None:
     complete = False
     try:
         if trace is None or watch.checks:
-            with checking_time(watch.check_kernel):
+            check = watch.check_kernel
+            if current_check() == check:  # a body, in the context of the graph around it
                 _run_checked(frame, watch, trace)
+            else:
+                with checking_time(check):
+                    _run_checked(frame, watch, trace)
         else:
             _run_traced(frame, trace)
         complete = True
@@ -71,18 +76,24 @@ def _run_watched(frame: Frame) -> None:
 
 
 def _run_checked(frame: Frame, watch: RunWatch, trace: RunTrace | None) -> None:
-    slots, steps = frame.slots, frame.program.plan.steps
-    for index, (step, instruction) in enumerate(zip(steps, frame.instructions, strict=True)):
-        watch.before(step)
+    slots, program = frame.slots, frame.program
+    steps, demanding = program.plan.steps, program.demanding or demanding_steps(program)
+    # Most steps of small models take a few microseconds, so a step is only asked what it can answer.
+    terminable, deadline, bounded, clock = watch.terminable, watch.deadline, watch.bounds_memory, time.monotonic
+    for index, (step, instruction, demands) in enumerate(zip(steps, frame.instructions, demanding, strict=True)):
+        if terminable or clock() > deadline:
+            watch.before(step)
         start = 0 if trace is None else time.perf_counter_ns()
         try:
-            watch.fits(step, slots)
+            if demands:
+                watch.fits(step, slots)
             instruction(slots)
         except Exception as error:  # as above
             raise placed(error, step, slots) from cause_of(error)
         if trace is not None:
             trace.note(index, start, time.perf_counter_ns(), slots)
-        watch.after(step, slots)
+        if bounded:
+            watch.after(step, slots)
 
 
 def _run_traced(frame: Frame, trace: RunTrace) -> None:

@@ -5,6 +5,7 @@ A run without any of these has no watch and pays nothing.
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterable, Sequence
 from heapq import nlargest
@@ -18,13 +19,14 @@ from ort_py.limits.budget import MEMORY_FIX
 from ort_py.limits.running_time import refuse_ahead
 from ort_py.limits.text import array_memory
 from ort_py.planning.plan import FRAME_SLOT, Step
-from ort_py.platform.headroom import BLAS_BUFFER, has_headroom
+from ort_py.platform.headroom import BLAS_BUFFER, addresses_limited, has_headroom
 from ort_py.platform.processors import products_per_second
 
 if TYPE_CHECKING:
+    from ort_py.execution.program import Program
     from ort_py.profiling.recorder import Recorder
 
-__all__ = ["RunWatch"]
+__all__ = ["RunWatch", "demanding_steps"]
 
 _NAMED = 5
 """Arrays named where a run holds too much."""
@@ -63,6 +65,12 @@ _WORTH_A_LOOK = 1 << 22
 """Elements of inputs below which products end within seconds, whatever their shapes; pads may make much of little."""
 
 
+def demanding_steps(program: Program) -> tuple[bool, ...]:
+    """Note and return, by step of a program, whether its work outgrows its inputs: `RunWatch.fits` is asked first."""
+    program.demanding = tuple([step.location.op_type in _PRODUCTS for step in program.plan.steps])
+    return program.demanding
+
+
 class RunWatch:
     """Checks of one run, nested bodies included.
 
@@ -75,6 +83,8 @@ class RunWatch:
     Attributes:
         checks: Whether there is anything but the recorder: something to look at between steps.
         bounds_memory: Whether the bytes that are alive are counted.
+        terminable: Whether there is anything to ask whether to stop.
+        deadline: The time (of ``time.monotonic``) when the run has to be over.
     """
 
     def __init__(
@@ -88,8 +98,9 @@ class RunWatch:
         threads: int = 1,
     ) -> None:
         self._terminate = terminate
+        self.terminable = terminate is not None
         self._seconds = seconds
-        self._deadline = None if seconds is None else time.monotonic() + seconds
+        self.deadline = math.inf if seconds is None else time.monotonic() + seconds
         self._threads = threads
         self._memory_bytes = memory_bytes
         self._held_bytes = held_bytes
@@ -100,6 +111,7 @@ class RunWatch:
         self._outer: list[list[Any]] = []
         self._at_most: int | None = None  # bytes that can be alive; None where only looking at all arrays tells
         self._looked_at: set[int] = set()
+        self._addresses_limited: bool | None = None
 
     @property
     def idle(self) -> bool:
@@ -118,7 +130,7 @@ class RunWatch:
                 where=step.location if step is not None else "",
                 fix="Set it to False, or pass other RunOptions, to run again.",
             )
-        if self._deadline is not None and time.monotonic() > self._deadline:
+        if time.monotonic() > self.deadline:
             raise LimitError(
                 f"The run took longer than {self._seconds} s.",
                 where=step.location if step is not None else "",
@@ -133,8 +145,8 @@ class RunWatch:
             Fail, LimitError: As `before`; or a call of `ahead` seconds would end long after the time is over.
         """
         self.before()
-        if ahead and self._deadline is not None and self._seconds is not None:
-            refuse_ahead(ahead, self._deadline - time.monotonic(), self._seconds, "Limits.run_seconds")
+        if ahead and self._seconds is not None:
+            refuse_ahead(ahead, self.deadline - time.monotonic(), self._seconds, "Limits.run_seconds")
 
     def fits(self, step: Step, slots: Sequence[Any]) -> None:
         """Refuse a kernel whose products cannot end within the time limit, before they begin.
@@ -143,9 +155,11 @@ class RunWatch:
             LimitError: They cannot.
             MemoryLimitError: There is no memory for the buffers of the libraries that compute them.
         """
-        if self._seconds is None or step.location.op_type not in _PRODUCTS:
+        if self._seconds is None:
             return
-        if not has_headroom(BLAS_BUFFER * self._threads):
+        if self._addresses_limited is None:
+            self._addresses_limited = addresses_limited()  # to ask takes as long as a small product
+        if self._addresses_limited and not has_headroom(BLAS_BUFFER * self._threads):
             raise MemoryLimitError(
                 f"Less than {BLAS_BUFFER * self._threads >> 20} MiB of addresses are left for a product of matrices.",
                 where=step.location,
@@ -184,8 +198,10 @@ class RunWatch:
             return
         for slot in step.outputs:
             item = slots[slot]
-            if type(item) is np.ndarray and item.base is None and item.dtype.char != "O":
-                at_most += item.nbytes  # the common case, decided without further checks
+            if type(item) is np.ndarray and item.dtype.char != "O":  # the common case, decided without further checks
+                while isinstance(item.base, np.ndarray):
+                    item = item.base
+                at_most += item.nbytes
             elif not (_is_list(item) and step.location.op_type in _GATHERING and not step.location.domain):
                 at_most += _at_most((item,))
         self._at_most = at_most

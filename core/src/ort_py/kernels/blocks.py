@@ -7,7 +7,6 @@ limit bind their kernels as they are. Comes before `binding`; which operators ca
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from math import prod
 from typing import Any
 
 import numpy as np
@@ -44,7 +43,7 @@ def in_blocks(
         return call, into
 
     def place(inputs: Sequence[Any]) -> Cut | None:
-        if prod([1 if value is None else value.size for value in inputs]) < _WORTH_CUTTING or inputs[0] is None:
+        if inputs[0] is None:
             return None
         cut = rule(node, inputs)
         if cut is None or cut.size < _WORTH_CUTTING or cut.length < 2:
@@ -76,14 +75,14 @@ class _Cut:
 
     def call(self, *inputs: Any) -> Any:
         """The kernel's first form."""
-        cut = self._place(inputs)
+        cut = self._place(inputs) if _is_long(inputs) else None
         return self._call(*inputs) if cut is None else self._in_blocks(cut, inputs, ())
 
     def into(self, *arrays: Any) -> Any:
         """The kernel's second form."""
         assert self._into is not None
         inputs = arrays[: self._inputs]
-        cut = self._place(inputs)
+        cut = self._place(inputs) if _is_long(inputs) else None
         return self._into(*arrays) if cut is None else self._in_blocks(cut, inputs, arrays[self._inputs :])
 
     def _in_blocks(self, cut: Cut, inputs: Sequence[Any], given: Sequence[Array]) -> Any:
@@ -124,6 +123,14 @@ class _Cut:
     def _part(self, array: Array, axis: int, start: int, stop: int) -> Array:
         part = _at(array, axis, start, stop)
         return part if self._strided else np.ascontiguousarray(part)
+
+
+def _is_long(inputs: Sequence[Any]) -> bool:
+    size = 1
+    for value in inputs:
+        if value is not None:
+            size *= value.size
+    return size >= _WORTH_CUTTING
 
 
 def _is_cut(cut: Cut, inputs: Sequence[Any], place: int) -> bool:

@@ -13,7 +13,7 @@ import threading
 
 from ort_py.errors import ExecutionError
 
-__all__ = ["BLAS_BUFFER", "has_headroom", "start_thread"]
+__all__ = ["BLAS_BUFFER", "addresses_limited", "has_headroom", "start_thread"]
 
 _THREAD = 16 << 20
 """Bytes for a thread: its stack, and a heap of its own. One that finds no memory in its first steps never reports
@@ -23,13 +23,18 @@ BLAS_BUFFER = 40 << 20
 """Bytes of the buffer that a BLAS takes for a thread: 32 MiB in OpenBLAS's builds for x86-64, and some beside."""
 
 
-def has_headroom(nbytes: int) -> bool:
-    """Return whether so many bytes of addresses can be had now; True where the process is not limited."""
+def addresses_limited() -> bool:
+    """Return whether the system limits this process's addresses."""
     if sys.platform == "win32":
-        return True
+        return False
     import resource
 
-    if resource.getrlimit(resource.RLIMIT_AS)[0] == resource.RLIM_INFINITY:
+    return resource.getrlimit(resource.RLIMIT_AS)[0] != resource.RLIM_INFINITY
+
+
+def has_headroom(nbytes: int) -> bool:
+    """Return whether so many bytes of addresses can be had now; True where the process is not limited."""
+    if not addresses_limited():
         return True
     try:
         mmap.mmap(-1, max(1, nbytes)).close()

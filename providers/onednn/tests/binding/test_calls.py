@@ -112,6 +112,19 @@ def test_watched_calls_are_the_same_calls(make: Make) -> None:
     assert seen == [(1, 0, 0, 0), (2, 0, 0, 0), (2, 0, 0, 0)]
 
 
+@pytest.mark.parametrize(("bound", "checks"), [(float("inf"), 1), (0.0, 3)])
+def test_a_short_list_is_made_in_one_go(make: Make, monkeypatch: pytest.MonkeyPatch, bound: float, checks: int) -> None:
+    """The first watched run measures; where it was short, the next ones look at the clock once."""
+    monkeypatch.setattr("ort_py_onednn.binding.calls._SHORT", bound)
+    seen: list[Any] = []
+    listed = make([(_recorder(seen), (number,), True) for number in range(3)], ["a", "b", "c"])
+    listed.run_watched(lambda: None)
+    seen.clear()
+    listed.run_watched(lambda: seen.append("check"))
+    assert seen.count("check") == checks
+    assert [one for one in seen if one != "check"] == [(0, 0, 0, 0), (1, 0, 0, 0), (2, 0, 0, 0)]
+
+
 def test_a_check_that_raises_ends_the_calls(make: Make) -> None:
     """Those that follow are not made, and the list is as it was."""
     seen: list[Any] = []
