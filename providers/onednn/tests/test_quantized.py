@@ -399,3 +399,31 @@ def test_without_exact_sums(monkeypatch: pytest.MonkeyPatch) -> None:
     data, x = _residual_model("uint8", (0, 128, 113))
     far = run_here(data, {"x": x})[0].astype(int) - run_plain(data, {"x": x})[0].astype(int)
     assert np.abs(far).max() <= 1
+
+
+@pytest.mark.parametrize("form", ["Max(h, k, one)", "Sum(h, k, one)", "Add(h, k)"])
+@pytest.mark.parametrize(("rows", "operand"), [((2, 3), (1, 1, 1, 4)), ((2, 3), (2, 1, 4)), ((), (4,)), ((), (2, 1))])
+def test_an_operand_between_a_product_and_its_rounding(
+    form: str, rows: tuple[int, ...], operand: tuple[int, ...]
+) -> None:
+    """Where a primitive does not take the operand, the product must not become an integer before."""
+    rng = np.random.default_rng(5)
+    x, w = rng.integers(0, 255, (*rows, 8)).astype(np.uint8), narrow_weights(rng, (8, 4))
+    k = rng.standard_normal(operand).astype(np.float32)
+    numbers = {"s": np.float32(0.05), "z": np.uint8(120), "t": np.float32(0.02), "u": np.int8(0)}
+    constants = {**numbers, "w": w, "r": np.float32(0.1), "v": np.uint8(100), "one": np.ones(1, np.float32)}
+    last = node(form.partition("(")[0], form.partition("(")[2][:-1].replace(",", ""), "a")
+    nodes = [
+        node("DequantizeLinear", "x s z", "xd"),
+        node("DequantizeLinear", "w t u", "wd"),
+        node("MatMul", "xd wd", "h"),
+        last,
+        node("QuantizeLinear", "a r v", "y"),
+    ]
+    data = model(
+        nodes, {"x": x, "k": k}, {name: np.asarray(one) for name, one in constants.items()}, kind=TensorProto.UINT8
+    )
+    (found,) = run_here(data, {"x": x, "k": k})
+    exact = (x.astype(np.float64) - 120) @ w.astype(np.float64) * np.float64(np.float32(0.05)) * np.float32(0.02)
+    joined = np.maximum(np.maximum(exact, k), 1) if form.startswith("Max") else exact + k + ("one" in form)
+    _check(found, joined / np.float64(np.float32(0.1)), 100)

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 
 from ort_py_onednn.binding import primitives
-from ort_py_onednn.binding.constants import F32, Argument, Binary, Element
+from ort_py_onednn.binding.constants import F32, INTEGERS, Argument, Binary, Element
 from ort_py_onednn.binding.descriptors import Desc
 from ort_py_onednn.binding.primitive import PostOp, Primitive, Unimplemented
 from ort_py_onednn.graph.functions import linear
@@ -38,6 +38,7 @@ def matmul(planner: Planner, operation: Operation, numbers: Numbers | None = Non
     if len(left.shape) == 1 or len(right.shape) == 1:
         # Operands broadcast to the result, which lacks an axis of the product.
         taken = next((place for place, post in enumerate(posts) if isinstance(post, Combine)), taken)
+    _keep_real(numbers, posts[taken:])
     found = _product(planner, a, b, shape, posts[:taken], numbers)
     planner.bind(operation.outputs[0], planner.apply(found, posts[taken:]))
 
@@ -130,8 +131,19 @@ def _product(
         found = planner.with_posts(build, values, result, dims, posts, work)
         return planner.reshaped(found, tuple(shape)) if tuple(shape) != dims else found
     flat, rest = flattened(planner, posts, dims, tuple(shape))
+    _keep_real(numbers, rest)
     found = planner.reshaped(planner.with_posts(build, values, result, dims, flat, work), tuple(shape))
     return planner.apply(found, rest)
+
+
+def _keep_real(numbers: Numbers | None, posts: Sequence[Post]) -> None:
+    """Refuse a product that becomes an integer before something is done with it.
+
+    Raises:
+        Unimplemented: It would.
+    """
+    if posts and numbers is not None and numbers.result in INTEGERS:
+        raise Unimplemented(f"{len(posts)} functions of a product that is an integer already")
 
 
 def _layouts(value: Value, dtype: Element) -> list[Desc]:
