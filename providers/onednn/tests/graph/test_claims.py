@@ -35,6 +35,7 @@ REFUSED: Mapping[str, tuple[NodeProto, dict[str, np.ndarray[Any, Any]], str]] = 
         {},
         "averages count the padding",
     ),
+    "wide strides": (node("ConvTranspose", "x w", "y", strides=[1, 257]), {"w": _f(4, 1, 1, 1)}, "strides above 256"),
     "beta": (node("Gemm", "m w b", "y", beta=2.0), {"w": _f(4, 4), "b": _f(4)}, "beta is not 1"),
     "steps": (
         node("Slice", "x s e a t", "y"),
