@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import onnx
 
 __all__ = ["pruned", "read_by", "without_unread"]
@@ -38,7 +40,10 @@ def without_unread(model: onnx.ModelProto, refusal: str) -> onnx.ModelProto | No
     Returns:
         A copy; None if some output needs the elements that the node computes.
     """
-    nodes = [node for node in model.graph.node if node.output and f"node '{node.name or node.output[0]}'" in refusal]
+    # The outermost of the nodes whose graphs contain it is named first.
+    inside = re.search(r"inside ('[^']*')", refusal)
+    where = f"node {inside[1]}" if inside is not None else refusal
+    nodes = [node for node in model.graph.node if node.output and f"node '{node.name or node.output[0]}'" in where]
     if len(nodes) != 1 or _elements_read(model) & set(nodes[0].output):
         return None
     follows = set(nodes[0].output)

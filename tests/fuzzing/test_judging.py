@@ -138,6 +138,23 @@ def test_the_shape_of_what_cannot_be_computed_is_not_judged() -> None:
     assert verdict.judge(case, [VARIANT]) == []
 
 
+def test_a_body_that_cannot_be_computed_is_not_judged() -> None:
+    """The refusal names a node of a Scan, of which only the shape of a result is read."""
+    case = _case(
+        """{
+            last, a = Scan<num_scan_inputs = 1, body = b (float[4] s, float[4] i) => (float[4] o, float[4] e) {
+                o = Add(s, i) e = Tanh(o)
+            }>(start, x) s = Shape(a) z = Size(last) y = Softmax(start)
+        }""",
+        "float[N,W] x, float[4] start",
+        x=np.ones((3, 5), np.float32),
+        start=np.ones(4, np.float32),
+    )
+    case.model.graph.output.extend([onnx.helper.make_empty_tensor_value_info(name) for name in ("s", "z")])
+    assert "inside" in str(run_numpy(case).outcomes[0].error)
+    assert verdict.judge(case, [VARIANT]) == []
+
+
 def test_wrong_outputs_beside_the_impossible_are_found(planted: Any) -> None:
     """All that is excused is the shape and what follows from it."""
     planted(lambda value: value * np.float32(1.001) if value.dtype == np.float32 else value)
