@@ -8,7 +8,7 @@ from typing import Any
 
 from ort_py.contracts import Transform
 from ort_py.graph.ir import Model, walk
-from ort_py.transforms.elimination.dead_code import EliminateDeadCode
+from ort_py.transforms.elimination.unused import EliminateDeadCode
 from ort_py.transforms.pipeline import run_transforms
 from ort_py.transforms.report import OptimisationReport
 from ort_py_kit.graphs import ReferenceContext, model_from_text, reference_run, typed_model

@@ -10,7 +10,7 @@ from ort_py.contracts import Transform
 from ort_py.graph.checking.schema import SchemaRegistry
 from ort_py.graph.editing.edit import Editor
 from ort_py.graph.ir import Model, walk
-from ort_py.transforms.elimination.dead_code import EliminateDeadCode
+from ort_py.transforms.elimination.unused import EliminateDeadCode
 from ort_py.transforms.pipeline import run_transforms
 from ort_py.transforms.report import OptimisationReport
 from ort_py_kit.graphs import ReferenceContext, typed_model

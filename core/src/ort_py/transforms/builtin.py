@@ -9,12 +9,10 @@ from ort_py.transforms.attention.operator import attention_operator_rules
 from ort_py.transforms.attention.rotary import FuseRotaryEmbedding
 from ort_py.transforms.elimination.bounds import MergeBounds
 from ort_py.transforms.elimination.casts import MergeCasts
-from ort_py.transforms.elimination.common_subexpressions import EliminateCommonSubexpressions
-from ort_py.transforms.elimination.dead_code import EliminateDeadCode
-from ort_py.transforms.elimination.duplicate_initializers import MergeDuplicateInitializers
+from ort_py.transforms.elimination.duplicates import EliminateCommonSubexpressions, MergeDuplicateInitializers
 from ort_py.transforms.elimination.identities import identity_rules
 from ort_py.transforms.elimination.no_ops import EliminateDropout, EliminateIdentity, noop_rules
-from ort_py.transforms.elimination.unused_outputs import DropUnusedOutputs
+from ort_py.transforms.elimination.unused import DropUnusedOutputs, EliminateDeadCode
 from ort_py.transforms.folding.constant_folding import ConstantFolding
 from ort_py.transforms.folding.constant_if import ConstantIf
 from ort_py.transforms.folding.loop_constants import ReadLoopConstants
@@ -34,9 +32,14 @@ from ort_py.transforms.functions.softmax_chain import FuseSoftmax
 from ort_py.transforms.linear.batch_normalization import FoldBatchNormalization
 from ort_py.transforms.linear.channel_arithmetic import channel_rules
 from ort_py.transforms.linear.constant_chains import MergeConstantChains
-from ort_py.transforms.linear.fused_convolution import FuseConvActivation, FuseConvAdd
-from ort_py.transforms.linear.fused_gemm import FuseGemmActivation, FuseMatMulAdd
-from ort_py.transforms.linear.fused_matmul import FuseMatMulScale, FuseMatMulTranspose
+from ort_py.transforms.linear.fused_products import (
+    FuseConvActivation,
+    FuseConvAdd,
+    FuseGemmActivation,
+    FuseMatMulAdd,
+    FuseMatMulScale,
+    FuseMatMulTranspose,
+)
 from ort_py.transforms.linear.input_scaling import FoldInputScale
 from ort_py.transforms.linear.padding import FoldPad
 from ort_py.transforms.movement.concatenation import EliminateWholeGather, MergeConcats, MergeSlices

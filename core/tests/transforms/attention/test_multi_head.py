@@ -11,7 +11,7 @@ from core.tests.transforms.fusions import fuse
 from core.tests.transforms.support import operators
 from ort_py.graph.ir import Model
 from ort_py.transforms.attention.multi_head import FuseAttention
-from ort_py.transforms.elimination.dead_code import EliminateDeadCode
+from ort_py.transforms.elimination.unused import EliminateDeadCode
 
 HEADS = """
     heads = Constant <value_ints = [0, 0, 2, 4]> ()

@@ -9,7 +9,7 @@ import pytest
 
 from core.tests.transforms.fusions import fuse
 from ort_py.transforms.attention.rotary import FuseRotaryEmbedding
-from ort_py.transforms.elimination.dead_code import EliminateDeadCode
+from ort_py.transforms.elimination.unused import EliminateDeadCode
 
 TEXT = """g (float[B, 2, N, 6] x, float[1, N, 3] angles) => (float[B, 2, N, 6] y) {
     axis = Constant <value_ints = [1]> () zero = Constant <value_ints = [0]> () half = Constant <value_ints = [3]> ()

@@ -6,9 +6,14 @@ import numpy as np
 import pytest
 
 from core.tests.transforms.fusions import fuse
-from ort_py.transforms.linear.fused_convolution import FuseConvActivation, FuseConvAdd
-from ort_py.transforms.linear.fused_gemm import FuseGemmActivation, FuseMatMulAdd
-from ort_py.transforms.linear.fused_matmul import FuseMatMulScale, FuseMatMulTranspose
+from ort_py.transforms.linear.fused_products import (
+    FuseConvActivation,
+    FuseConvAdd,
+    FuseGemmActivation,
+    FuseMatMulAdd,
+    FuseMatMulScale,
+    FuseMatMulTranspose,
+)
 
 RANDOM = np.random.default_rng(13)
 WEIGHTS = {

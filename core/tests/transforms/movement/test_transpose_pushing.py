@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from core.tests.transforms.support import notes, operators, optimise
-from ort_py.transforms.elimination.dead_code import EliminateDeadCode
+from ort_py.transforms.elimination.unused import EliminateDeadCode
 from ort_py.transforms.movement.transpose_pushing import PushTransposes
 from ort_py.transforms.movement.transposed_products import FoldTransposedOperands
 from ort_py.transforms.movement.transposes import MergeTransposes

@@ -14,8 +14,8 @@ from ort_py.contracts import GraphView, IExecutionProvider
 from ort_py.dtypes import DataType
 from ort_py.graph.ir import Model, walk
 from ort_py.transforms.elimination.casts import MergeCasts
-from ort_py.transforms.elimination.dead_code import EliminateDeadCode
 from ort_py.transforms.elimination.no_ops import noop_rules
+from ort_py.transforms.elimination.unused import EliminateDeadCode
 from ort_py.transforms.pipeline import run_transforms
 from ort_py.transforms.precision.widening import WidenNarrowFloats
 from ort_py.transforms.report import OptimisationReport

@@ -10,7 +10,7 @@ import pytest
 from core.tests.transforms.support import notes, operators
 from ort_py.contracts import GraphView, IExecutionProvider
 from ort_py.graph.ir import Model
-from ort_py.transforms.elimination.dead_code import EliminateDeadCode
+from ort_py.transforms.elimination.unused import EliminateDeadCode
 from ort_py.transforms.pipeline import run_transforms
 from ort_py.transforms.quantization.dequantized_weights import DequantizeWeights
 from ort_py.transforms.report import OptimisationReport

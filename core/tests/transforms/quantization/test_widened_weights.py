@@ -9,7 +9,7 @@ from core.tests.transforms.support import notes, operators
 from ort_py.contracts import IExecutionProvider
 from ort_py.graph.ir import Model
 from ort_py.kernels.registry import KernelRegistry
-from ort_py.transforms.elimination.dead_code import EliminateDeadCode
+from ort_py.transforms.elimination.unused import EliminateDeadCode
 from ort_py.transforms.pipeline import run_transforms
 from ort_py.transforms.quantization.widened_weights import RecogniseWidenedWeights
 from ort_py.transforms.report import OptimisationReport

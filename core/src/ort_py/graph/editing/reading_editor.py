@@ -1,23 +1,107 @@
-"""The reading half of an editor: records of nodes, writers and readers of a value, constants.
+"""The reading half of an editor: records of nodes, writers and readers of a value, constants, and a view of the graph.
 
-`edit` adds the changes. Records are made at the first request and kept until they are outdated. Does not depend on
-templates.
+`edit` adds the changes. Records are made at the first request and kept until they are outdated. The view becomes
+invalid with the next change. It reads the graph itself: a view that copied it would cost as much as the graph has. Does
+not depend on templates.
 """
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from typing import overload
 
 from ort_py.contracts.graph_view import Array, NodeSpec, ValueSpec
 from ort_py.contracts.transform import GraphEditor
-from ort_py.errors import InvalidGraph, Location
+from ort_py.errors import EngineError, InvalidGraph, Location
 from ort_py.graph.editing.edit_state import EditState
-from ort_py.graph.editing.editor_view import EditorView
 from ort_py.graph.editing.positions import NodeList, owner_in
 from ort_py.graph.ir import Graph, Node, Value
+from ort_py.graph.view import SpecCache, WholeGraphView
 
 __all__ = ["ReadingEditor"]
+
+
+class EditorView(WholeGraphView):
+    """A graph while it is edited.
+
+    Args:
+        state: Has the records made so far, which the editor keeps true, and knows who returns outer values.
+        positions: Positions of the graph's nodes, which the editor keeps true.
+    """
+
+    def __init__(
+        self, graph: Graph, state: EditState, positions: NodeList, find: Callable[[str], Value | None]
+    ) -> None:
+        super().__init__(graph, graph.nodes, state.cache)
+        self._live: NodeList | None = positions
+        self._find = find
+        self._state = state
+        self._sequence = _Nodes(self, graph, state.cache)
+
+    def expire(self) -> None:
+        """Invalidate this view before a change. Later reads of it raise."""
+        self._live = None
+
+    @property
+    def live(self) -> NodeList:
+        """Positions of the nodes.
+
+        Raises:
+            EngineError: The graph was changed since the view was taken.
+        """
+        if self._live is None:
+            raise EngineError(
+                "The graph was changed after this view was taken.",
+                fix="Take `graph.view` again after each change, and look up positions again: they have changed.",
+            )
+        return self._live
+
+    @property
+    def nodes(self) -> Sequence[NodeSpec]:
+        return self._sequence
+
+    def ir_value(self, name: str) -> Value | None:
+        return self._find(name)
+
+    def _position(self, node: Node) -> int | None:
+        return self.live.of(node) if node.graph is self.graph else None
+
+    @property
+    def _returned(self) -> dict[Value, dict[Node, None]]:
+        holders = {value: self._state.returners(value, self.graph) for value in self._state.returns}
+        return {value: dict.fromkeys(nodes) for value, nodes in holders.items() if nodes}
+
+
+class _Nodes(Sequence[NodeSpec]):
+    """Records of the graph's nodes, made when they are asked for."""
+
+    __slots__ = ("_cache", "_graph", "_view")
+
+    def __init__(self, view: EditorView, graph: Graph, cache: SpecCache) -> None:
+        self._view = view
+        self._graph = graph
+        self._cache = cache
+
+    def __len__(self) -> int:
+        return len(self._graph.nodes)
+
+    @overload
+    def __getitem__(self, index: int) -> NodeSpec: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> tuple[NodeSpec, ...]: ...
+
+    def __getitem__(self, index: int | slice) -> NodeSpec | tuple[NodeSpec, ...]:
+        _ = self._view.live  # raises where the graph has changed since
+        nodes = self._graph.nodes
+        if isinstance(index, slice):
+            return tuple(
+                [self._cache.node(nodes[position], position) for position in range(*index.indices(len(nodes)))]
+            )
+        position = index if index >= 0 else index + len(nodes)
+        return self._cache.node(nodes[position], position)
+
 
 _ANYWHERE = -1
 """`NodeSpec.index` of records that outlive changes."""

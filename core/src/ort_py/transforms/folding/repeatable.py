@@ -1,6 +1,6 @@
 """Nodes that compute the same outputs from the same inputs every time, so that they may be computed once.
 
-Used by `constant_folding` and `common_subexpressions`.
+Used by `constant_folding` and `duplicates`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Activations that fused products take by name, with their parameters as a list: FusedConv's and FusedGemm's notation.
 
-Used by `fused_convolution` and `fused_gemm`. It is independent of products.
+Used by `fused_products`. It is independent of products.
 """
 
 from __future__ import annotations

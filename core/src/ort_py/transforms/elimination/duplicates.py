@@ -1,4 +1,4 @@
-"""Nodes that compute what an earlier node of the same graph computes already."""
+"""Constants with equal content, and nodes that compute what an earlier node of the same graph computes already."""
 
 from __future__ import annotations
 
@@ -10,7 +10,36 @@ import numpy as np
 from ort_py.contracts import GraphEditor, GraphTransform, NodeSpec, TransformContext, TransformResult, ValueSpec
 from ort_py.transforms.folding.repeatable import is_repeatable
 
-__all__ = ["EliminateCommonSubexpressions"]
+__all__ = ["EliminateCommonSubexpressions", "MergeDuplicateInitializers"]
+
+
+class MergeDuplicateInitializers(GraphTransform):
+    """Lets readers of the later constant read the first of the same graph. Those that callers may override stay."""
+
+    name = "DuplicateInitializers"
+
+    def run(self, graph: GraphEditor, context: TransformContext) -> TransformResult:
+        changes = 0
+        pending = [graph]
+        while pending:
+            editor = pending.pop()
+            changes += self._run_one(editor)
+            pending.extend(editor.subgraphs())
+        return TransformResult(changes)
+
+    @staticmethod
+    def _run_one(graph: GraphEditor) -> int:
+        changes = 0
+        first: dict[str, str] = {}
+        for value in graph.constants():
+            if graph.is_output(value):
+                continue  # its name is promised
+            kept = first.setdefault(graph.constant_key(value), value.name)
+            if kept != value.name and graph.uses(value):
+                graph.replace_uses(value, kept)
+                changes += 1
+        return changes
+
 
 _SMALL = 256
 """Bytes up to which two constants are compared by content: scalars, shapes and axes, which exporters write again for

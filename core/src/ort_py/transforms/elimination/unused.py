@@ -1,4 +1,7 @@
-"""Optional outputs without readers: kernels need not compute them, and rules see simpler nodes."""
+"""What nothing reads: nodes and constants that no output needs, and optional outputs without readers.
+
+Kernels need not compute such outputs, and rules see simpler nodes.
+"""
 
 from __future__ import annotations
 
@@ -6,13 +9,30 @@ from functools import cache
 
 import onnx
 
-from ort_py.contracts import GraphEditor, NodeSpec, NodeTemplate, RewriteRule, TransformContext
+from ort_py.contracts import (
+    GraphEditor,
+    GraphTransform,
+    NodeSpec,
+    NodeTemplate,
+    RewriteRule,
+    TransformContext,
+    TransformResult,
+)
 
-__all__ = ["DropUnusedOutputs"]
+__all__ = ["DropUnusedOutputs", "EliminateDeadCode"]
+
+
+class EliminateDeadCode(GraphTransform):
+    """Removes nodes and constants that no output needs. Overridable initializers stay: callers may name them."""
+
+    name = "EliminateDeadCode"
+
+    def run(self, graph: GraphEditor, context: TransformContext) -> TransformResult:
+        return TransformResult(graph.remove_unused())
 
 
 class DropUnusedOutputs(RewriteRule):
-    """Leaves them out, as the schema allows: masks of Dropout, indices of MaxPool, mean of LayerNormalization."""
+    """Leaves out optional outputs without readers: masks of Dropout, indices of MaxPool, mean of LayerNormalization."""
 
     name = "UnusedOutputs"
 
