@@ -7,7 +7,7 @@ import numpy as np
 from core.tests.transforms.support import operators, optimise
 from ort_py.transforms.elimination.duplicates import EliminateCommonSubexpressions, MergeDuplicateInitializers
 
-X = np.ones((2, 2), np.float32)
+MATRIX = np.ones((2, 2), np.float32)
 WEIGHTS = "float[2, 2] w = {1, 2, 3, 4}, float[2, 2] v = {1, 2, 3, 4}"
 
 
@@ -17,7 +17,7 @@ def test_equal_constants_are_one() -> None:
         f"g (float[2, 2] x) => (float[2, 2] y) <{WEIGHTS}> {{ a = MatMul(x, w) b = MatMul(x, v) y = Add(a, b) }}",
         MergeDuplicateInitializers(),
         EliminateCommonSubexpressions(),
-        feeds={"x": X},
+        feeds={"x": MATRIX},
     )
     assert list(model.graph.initializers) == ["w"]
     assert len(model.graph.nodes) == 2
@@ -32,7 +32,7 @@ def test_other_shapes_types_and_contents_stay() -> None:
             f = Cast<to = 1>(r) y = Mul(t, f)
         }""",
         MergeDuplicateInitializers(),
-        feeds={"x": X},
+        feeds={"x": MATRIX},
     )
     assert len(model.graph.initializers) == 3
     assert report.changes == 0

@@ -8,7 +8,7 @@ import pytest
 from core.tests.transforms.support import operators, optimise
 from ort_py.transforms.elimination.unused import DropUnusedOutputs
 
-X = np.array([1.0, -2.0], np.float32)
+VECTOR = np.array([1.0, -2.0], np.float32)
 
 
 def test_unread_nodes_and_constants_go() -> None:
@@ -17,7 +17,7 @@ def test_unread_nodes_and_constants_go() -> None:
         """g (float[2] x) => (float[2] y) <float[1] w = {1}, float[1] v = {2}> {
             a = Mul(x, w) b = Neg(a) y = Add(x, v)
         }""",
-        feeds={"x": X},
+        feeds={"x": VECTOR},
     )
     assert operators(model) == {"Add": 1}
     assert list(model.graph.initializers) == ["v"]
@@ -32,7 +32,7 @@ def test_needed_nodes_stay() -> None:
             y = If(c) <then_branch = t () => (float[2] p) { p = Neg(a) },
                        else_branch = e () => (float[2] q) { q = Abs(a) }>
         }""",
-        feeds={"x": X, "unused": X, "c": np.array(False)},
+        feeds={"x": VECTOR, "unused": VECTOR, "c": np.array(False)},
     )
     assert report.changes == 0
     assert [value.name for value in model.graph.inputs] == ["x", "unused", "c"]
@@ -46,7 +46,7 @@ def test_dead_branches_lose_their_captures() -> None:
             y = If(c) <then_branch = t () => (float[2] p) { dead = Neg(a) p = Neg(x) },
                        else_branch = e () => (float[2] q) { q = Abs(x) }>
         }""",
-        feeds={"x": X, "c": np.array(True)},
+        feeds={"x": VECTOR, "c": np.array(True)},
     )
     assert operators(model) == {"If": 1, "Neg": 1, "Abs": 1}
 
