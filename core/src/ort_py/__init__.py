@@ -23,6 +23,8 @@ cuda_version = ""
 """onnxruntime's names for what a build is; nothing is built here."""
 
 if TYPE_CHECKING:
+    from ort_py.api.compiling import CompileReport as CompileReport
+    from ort_py.api.compiling import compile_model as compile_model
     from ort_py.api.io_binding import IOBinding as IOBinding
     from ort_py.api.session import InferenceSession as InferenceSession
     from ort_py.api.session_io_binding import SessionIOBinding as SessionIOBinding
@@ -80,6 +82,7 @@ if TYPE_CHECKING:
     from ort_py.errors import AbsentInputError as AbsentInputError
     from ort_py.errors import ArgumentTypeError as ArgumentTypeError
     from ort_py.errors import BindingError as BindingError
+    from ort_py.errors import CompiledModelError as CompiledModelError
     from ort_py.errors import DanglingInputError as DanglingInputError
     from ort_py.errors import DeviceReset as DeviceReset
     from ort_py.errors import EngineError as EngineError

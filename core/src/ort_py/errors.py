@@ -14,6 +14,7 @@ raises in the same place is a second base where the two differ.
     │   ├── LimitError                  a budget of `Limits` was exceeded
     │   │   └── MemoryLimitError        the memory that a session or a run may take
     │   ├── RunTimeoutError             also TimeoutError: a run took longer than its caller allowed
+    │   ├── CompiledModelError          a compiled model is damaged, or was not made for this session
     │   ├── BindingError                also RuntimeError: a run with an IOBinding failed; `__cause__` says how
     │   ├── PluginError                 a plug-in broke; `__cause__` is its own exception
     │   └── ExecutionError              a kernel or region raised during `run`
@@ -58,6 +59,7 @@ __all__ = [
     "AbsentInputError",
     "ArgumentTypeError",
     "BindingError",
+    "CompiledModelError",
     "DanglingInputError",
     "DeviceReset",
     "EPFail",
@@ -236,6 +238,10 @@ class MemoryLimitError(LimitError):
 
 class RunTimeoutError(Fail, TimeoutError):
     """A run took longer than the caller of `run_asyncio` allowed, and was stopped."""
+
+
+class CompiledModelError(Fail):
+    """A compiled model is damaged, or was made for another machine, other versions or other options; see `why`."""
 
 
 class BindingError(Fail, RuntimeError):

@@ -12,6 +12,7 @@ __all__ = ["HOMES"]
 HOMES: Mapping[str, str] = {
     "ort_py.api.session": "InferenceSession",
     "ort_py.fallback.states": "SessionState",
+    "ort_py.api.compiling": "CompileReport compile_model",
     "ort_py.api.session_manager": "SessionLease SessionManager SessionManagerStats",
     "ort_py.inspection.fingerprint": "Fingerprint",
     "ort_py.inspection.warmup": "WarmedShape WarmupReport",
@@ -63,12 +64,12 @@ HOMES: Mapping[str, str] = {
     "ort_py.compat.alias": "install_as_onnxruntime",
     "ort_py.limits": "Limits",
     "ort_py.errors": (
-        "AbsentInputError ArgumentTypeError BindingError DanglingInputError DeviceReset EPFail EngineError "
-        "ExecutionError Fail InconsistentGraph InvalidArgument InvalidGraph InvalidProtobuf KernelConflictError "
-        "KernelInputError KernelNotFoundError LimitError MemoryLimitError MissingInputError ModelLoadCanceled "
-        "ModelLoaded ModelRequiresCompilation NoModel NoSuchFile NotFound NotImplemented NotYetError OptionError "
-        "OrtPyError PluginError ProviderFallbackWarning ProviderNotAvailableError ProviderNotFoundError "
-        "RunTimeoutError RuntimeException UsageError"
+        "AbsentInputError ArgumentTypeError BindingError CompiledModelError DanglingInputError DeviceReset "
+        "EPFail EngineError ExecutionError Fail InconsistentGraph InvalidArgument InvalidGraph InvalidProtobuf "
+        "KernelConflictError KernelInputError KernelNotFoundError LimitError MemoryLimitError MissingInputError "
+        "ModelLoadCanceled ModelLoaded ModelRequiresCompilation NoModel NoSuchFile NotFound NotImplemented NotYetError "
+        "OptionError OrtPyError PluginError ProviderFallbackWarning ProviderNotAvailableError "
+        "ProviderNotFoundError RunTimeoutError RuntimeException UsageError"
     ),
 }
 """Names, separated by spaces, by the module that has them."""

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from ort_py.cache import kept_forms
 from ort_py.cache.format import HEAD_BYTES
 from ort_py.cache.kept_forms import KeptForms
 from ort_py.cache.store import CacheStore
@@ -175,15 +176,29 @@ def test_small_and_foreign_forms_are_not_written(store: CacheStore) -> None:
     assert one.writer() is None
 
 
-def test_too_many_bytes_are_not_written(store: CacheStore, forms: list[PackedForm]) -> None:
+def test_too_many_bytes_are_not_written(
+    store: CacheStore, forms: list[PackedForm], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A process must not end noticeably later."""
-    one = KeptForms(store, KEY, "model.onnx", "first", most_bytes=1000)
-    for form in forms:
-        one.note(form)
-    written = one.writer()
-    assert written is not None
-    written()
+    monkeypatch.setattr(kept_forms, "_MOST_BYTES", 1000)
+    write(store, forms)
     assert not packed_file(store).exists()
+
+
+def test_forms_of_any_size_are_written_where_that_is_wanted(
+    store: CacheStore, forms: list[PackedForm], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a model that will be shipped."""
+    monkeypatch.setattr(kept_forms, "_MOST_BYTES", 1000)
+    small = PackedForm(PackedKey("small", ("w",)), np.ones(3, np.float32), ())
+    for number, some in enumerate(([small], forms)):
+        one = KeptForms(store, f"{KEY}{number}", "model.onnx", "first", any_size=True)
+        for form in some:
+            one.note(form)
+        written = one.writer()
+        assert written is not None
+        written()
+        assert KeptForms(store, f"{KEY}{number}", "model.onnx", "first").find(some[0].key) is not None
 
 
 def test_forms_of_a_copied_file_are_found(store: CacheStore, forms: list[PackedForm]) -> None:

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import os
 import platform
+import re
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,12 @@ from ort_py.hashing import blake2b
 from ort_py.installed import versions_of
 from ort_py.platform.processors import processor_facts
 
-__all__ = ["machine", "package_of", "package_stamp", "versions"]
+__all__ = ["code_stamp", "kind_of_machine", "machine", "package_of", "package_stamp", "versions"]
+
+_INSTRUCTIONS = re.compile(
+    r"s?sse|avx|amx|fma|f16c|bmi|movbe|popcnt|asimd|neon|vfp|sve|sme(?!p)|fphp|bf16|i8mm|atomics|crc32"
+)
+"""Sets of instructions that generated code may use, as Linux names them; the rest of its list depends on the kernel."""
 
 _CODE = (".py", ".so", ".pyd", ".dll", ".dylib", ".json")
 
@@ -40,6 +46,36 @@ def _processor() -> list[str]:
     return [f"{name}: {facts[name]}" for name in wanted if name in facts]
 
 
+@cache
+def kind_of_machine() -> dict[str, str]:
+    """The kind of this machine: what a program that was made on one machine has to find on another."""
+    facts = processor_facts()
+    listed = facts.get("flags") or facts.get("Features") or ""
+    instructions = " ".join(sorted(name for name in listed.split() if _INSTRUCTIONS.match(name)))
+    return {
+        "processor": platform.machine(),
+        "system": sys.platform,
+        "byte order": sys.byteorder,
+        "instructions": instructions or os.environ.get("PROCESSOR_IDENTIFIER", ""),
+    }
+
+
+@cache
+def code_stamp(package: str) -> str:
+    """A hash of the names and sizes of a package's modules, the same in each copy of it; ``""`` if it was installed.
+
+    Nobody edits an installed package, so that its version says enough.
+    """
+    file = getattr(sys.modules.get(package), "__file__", None)
+    if not file or {"site-packages", "dist-packages"}.intersection(Path(file).parts):
+        return ""
+    start = len(os.path.dirname(file))  # noqa: PTH120 - paths below it are texts, too
+    try:
+        return _hash([(path[start:].replace(os.sep, "/"), found.st_size) for path, found in _code(file)])
+    except OSError:
+        return "unreadable"
+
+
 def package_of(module: str) -> str:
     return module.partition(".")[0]
 
@@ -53,27 +89,31 @@ def package_stamp(package: str) -> str | None:
     file = getattr(sys.modules.get(package), "__file__", None)
     if not file:
         return None
-    path = Path(file)
-    found: list[tuple[Any, ...]] = []
-    pending = [os.fspath(path.parent)] if path.name == "__init__.py" else []
     try:
-        if not pending:
-            found.append(_line(path.name, path.stat()))
-        while pending:
-            with os.scandir(pending.pop()) as entries:
-                for entry in entries:
-                    if entry.name.endswith(_CODE):
-                        found.append(_line(entry.path, entry.stat()))
-                    elif entry.name != "__pycache__" and entry.is_dir(follow_symlinks=False):
-                        pending.append(entry.path)
+        # Without device and inode: they differ from container to container of one image, whose code is the same.
+        return _hash([(path, found.st_size, found.st_mtime_ns, found.st_ctime_ns) for path, found in _code(file)])
     except OSError:
         return None
-    return blake2b(repr(sorted(found)).encode("utf-8", "surrogateescape"), digest_size=16).hexdigest()
 
 
-def _line(name: str, status: os.stat_result) -> tuple[Any, ...]:
-    # Without device and inode: they differ from container to container of one image, whose code is the same.
-    return name, status.st_size, status.st_mtime_ns, status.st_ctime_ns
+def _code(file: str) -> Iterator[tuple[str, os.stat_result]]:
+    """Path and status of each file with code of the package or module that has this file."""
+    path = Path(file)
+    if path.name != "__init__.py":
+        yield path.name, path.stat()
+        return
+    pending = [os.fspath(path.parent)]
+    while pending:
+        with os.scandir(pending.pop()) as entries:
+            for entry in entries:
+                if entry.name.endswith(_CODE):
+                    yield entry.path, entry.stat()
+                elif entry.name != "__pycache__" and entry.is_dir(follow_symlinks=False):
+                    pending.append(entry.path)
+
+
+def _hash(files: list[tuple[Any, ...]]) -> str:
+    return blake2b(repr(sorted(files)).encode("utf-8", "surrogateescape"), digest_size=16).hexdigest()
 
 
 def versions(distributions: Iterable[str]) -> list[str]:

@@ -1,4 +1,4 @@
-"""What the files of models contain, as digests: computed at most once for each state of a file, and then remembered.
+"""Digests of the files of models: computed at most once for each state of a file, and then remembered.
 
 The identity of a file (see `ort_py.files`) leads to the digest that was computed before, and proves nothing else: it is
 remembered in this process and in the cache's folder, which is the user's own. A file whose identity is not known yet,

@@ -18,6 +18,7 @@ from ort_py.hashing import blake2b
 
 __all__ = [
     "ALIGNMENT",
+    "CACHE_MAGIC",
     "HEAD_BYTES",
     "damage",
     "damage_of_blocks",
@@ -29,20 +30,21 @@ __all__ = [
 ]
 
 ALIGNMENT = 64
-_MAGIC = b"ort-py cache 1\n\0"
+CACHE_MAGIC = b"ort-py cache 1\n\0"
 _HEAD = struct.Struct("<16sQQI4x24s")  # magic, bytes of the description, bytes after it, their CRC, hash
 HEAD_BYTES = _HEAD.size
 _CHUNK = 1 << 24
 
 
-def write_file(file: BinaryIO, description: bytes, blocks: Iterable[Any]) -> None:
+def write_file(file: BinaryIO, description: bytes, blocks: Iterable[Any], magic: bytes = CACHE_MAGIC) -> None:
     """Write a cached file from its start.
 
     Args:
         file: Empty, seekable.
         description: Any bytes.
         blocks: Objects with the buffer protocol, C-contiguous; each starts on a boundary, counted from the first one
-            at 0, as `block_offsets` says.
+            at 0.
+        magic: The first 16 bytes, which tell what the file is.
 
     Raises:
         OSError: The disk is full or gone.
@@ -55,8 +57,8 @@ def write_file(file: BinaryIO, description: bytes, blocks: Iterable[Any]) -> Non
         crc = zlib.crc32(part, crc)
         rest += len(part)
     file.seek(0)
-    head = _HEAD.pack(_MAGIC, len(description), rest, crc, bytes(24))
-    file.write(_HEAD.pack(_MAGIC, len(description), rest, crc, _hash(head, description)))
+    head = _HEAD.pack(magic, len(description), rest, crc, bytes(24))
+    file.write(_HEAD.pack(magic, len(description), rest, crc, _hash(head, description)))
 
 
 def _padded(position: int, blocks: Iterable[Any]) -> Iterator[Any]:
@@ -114,30 +116,31 @@ def damage_of_blocks(content: Any) -> str:
     return "" if actual == crc else "its content was changed after it was written"
 
 
-def damage_of_description(content: Any) -> str:
+def damage_of_description(content: Any, magic: bytes = CACHE_MAGIC) -> str:
     """Describe the damage of a cached file as far as its head and description show it; ``""`` if there is none.
 
     Args:
         content: The whole file, with the buffer protocol; its blocks are not read.
+        magic: Its first 16 bytes, as they should be.
     """
     view = memoryview(content)
-    wrong = _wrong_head(view[:HEAD_BYTES], len(view))
+    wrong = _wrong_head(view[:HEAD_BYTES], len(view), magic)
     if wrong:
         return wrong
-    magic, length, rest, crc, found = _HEAD.unpack(view[:HEAD_BYTES])
+    _, length, rest, crc, found = _HEAD.unpack(view[:HEAD_BYTES])
     head = _HEAD.pack(magic, length, rest, crc, bytes(24))
     if _hash(head, view[HEAD_BYTES : HEAD_BYTES + length]) != found or bytes(view[:HEAD_BYTES]) != head[:40] + found:
         return "its description was changed after it was written"
     return ""
 
 
-def _wrong_head(head: Any, size: int) -> str:
+def _wrong_head(head: Any, size: int, expected: bytes = CACHE_MAGIC) -> str:
     """Describe what the head shows to be wrong with a file of this size; ``""`` if nothing is."""
     if len(head) < HEAD_BYTES:
         return "it is truncated"
     magic, length, rest, _, _ = _HEAD.unpack(head)
-    if magic != _MAGIC:
-        return "it is not a file of this cache's version"
+    if magic != expected:
+        return "it is not a file of this version's form"
     return "" if size == HEAD_BYTES + length + rest else f"it has {size} bytes and not {HEAD_BYTES + length + rest}"
 
 

@@ -25,14 +25,14 @@ from ort_py.lazy_dataclass import dataclass
 from ort_py.logs import lazy_logger
 from ort_py.platform.forks import ProcessLock
 
-__all__ = ["MOST_BYTES", "KeptForms", "write_at_exit"]
+__all__ = ["KeptForms", "write_at_exit"]
 
 _logger = lazy_logger("ort_py.cache")
 
 _KIND = "packed"
 _LEAST_BYTES = 64 << 10
 """Fewer new bytes than this take less time to make than to write."""
-MOST_BYTES = 256 << 20
+_MOST_BYTES = 256 << 20
 """Larger files are not written: a process would end noticeably later."""
 _TYPES = frozenset("biuf")
 """Kinds of NumPy's types whose names NumPy itself understands."""
@@ -63,7 +63,7 @@ class KeptForms:
             another file under the same key are not used and not kept any longer.
         names: What to write in place of how the keys of constants begin that are in other files: an identity is of one
             copy of a file, and forms are of its content.
-        most_bytes: Larger files are not written.
+        any_size: Whether forms are also written that are so few, or so many, that a process had better not.
     """
 
     def __init__(
@@ -73,14 +73,15 @@ class KeptForms:
         title: str,
         entry: str,
         names: Mapping[str, str] | None = None,
-        most_bytes: int = MOST_BYTES,
+        *,
+        any_size: bool = False,
     ) -> None:
         self._store = store
         self._key = key
         self._title = title
         self._entry = entry
         self._names = dict(names or {})
-        self._most_bytes = most_bytes
+        self._any_size = any_size
         self._rows: Mapping[PackedKey, _Row] | None = None
         self._content: Any = b""
         self._start = 0
@@ -118,7 +119,7 @@ class KeptForms:
             fresh = [form for reference in self._fresh.values() if (form := reference()) is not None]
             self._fresh = {}
         _unwritten.discard(self)
-        if sum(form.value.nbytes for form in fresh) < _LEAST_BYTES:
+        if sum(form.value.nbytes for form in fresh) < (1 if self._any_size else _LEAST_BYTES):
             return None
         return lambda: self._write(fresh)
 
@@ -131,7 +132,7 @@ class KeptForms:
         for key, (array, checksum) in forms.items():
             rows.append([key.form, list(key.weights), position, array.dtype.str, list(array.shape), checksum])
             position += array.nbytes + -array.nbytes % ALIGNMENT
-        if position > self._most_bytes:
+        if position > _MOST_BYTES and not self._any_size:
             _logger.info("the packed forms of %s are not cached: they take %d bytes", self._title, position)
             return
         head = {"title": f"weights of {self._title}", "nodes": None, "providers": None, "entry": self._entry}

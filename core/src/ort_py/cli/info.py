@@ -13,7 +13,9 @@ from ort_py.cli.console import say
 from ort_py.cli.description import Description, OperatorUse, ValueDescription, describe_model
 from ort_py.cli.output import print_json, shape_text, table
 from ort_py.cli.sessions import add_session_arguments, limits_of, open_session
+from ort_py.engine.compiled_model import compiled_facts
 from ort_py.errors import OrtPyError, operator_title
+from ort_py.graph.reading.given_model import GivenModel
 from ort_py.limits import human_bytes
 
 __all__ = ["add_arguments", "run"]
@@ -35,6 +37,8 @@ def run(arguments: argparse.Namespace) -> int:
     Raises:
         OrtPyError: The file is not a model.
     """
+    if GivenModel.of(arguments.model).is_compiled:
+        return _show_compiled(arguments)
     described = describe_model(arguments.model, limits_of(arguments))
     session = _placement(arguments) if arguments.placement else None
     if arguments.json:
@@ -43,6 +47,28 @@ def run(arguments: argparse.Namespace) -> int:
     _print(described)
     if session is not None:
         _print_session(session)
+    return 0
+
+
+def _show_compiled(arguments: argparse.Namespace) -> int:
+    about = compiled_facts(arguments.model)
+    if arguments.json:
+        print_json(about)
+        return 0
+    say(f"compiled   {about['path']}, {human_bytes(about['bytes'])}")
+    machine, versions = about["made_by"]["machine"], about["made_by"]["versions"]
+    facts = {
+        "model": about["title"],
+        "providers": ", ".join(name for name, _ in about["providers"]),
+        "parts": ", ".join(f"{kind} {human_bytes(size)}" for kind, size in about["parts"].items()),
+        "machine": " ".join(str(machine[name]) for name in ("processor", "system")),
+        "uses": machine["instructions"],
+        "made by": ", ".join(f"{name} {version}" for name, version in versions.items()),
+    }
+    for name, text in facts.items():
+        say(f"{name:<11}{text}")
+    for reason in about["does_not_fit"]:
+        say(f"not here   {reason}")
     return 0
 
 

@@ -32,6 +32,7 @@ _COMMANDS = {
     "explain": "show the provider of each node of a model, and why others refused it",
     "compare": "run a model in two ways and show the first node that computes something else",
     "tune": "measure the best few placements of a model and remember the fastest, or calibrate the providers",
+    "compile": "prepare a model for this kind of machine and write it to one file that sessions load quickly",
     "providers": "list the execution providers: installed or not, usable here or not, and why",
     "doctor": "try every installed provider in a process of its own, and explain what to do about failures",
     "cache": "list, prune and check the prepared models and compiled artifacts on disk",

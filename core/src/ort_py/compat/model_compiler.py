@@ -15,13 +15,14 @@ from typing import Any, TypeAlias
 
 import onnx
 
+from ort_py.api.compiling import compile_model
 from ort_py.api.session_arguments import session_options
 from ort_py.engine.opening import open_engine
 from ort_py.engine.optimised_model import move_constants
 from ort_py.enums import GraphOptimizationLevel, OrtCompileApiFlags
 from ort_py.errors import ArgumentTypeError, Fail, InvalidArgument, Location, OptionError, UsageError
 from ort_py.graph.ir import Model
-from ort_py.graph.reading.given_model import GivenModel
+from ort_py.graph.reading.given_model import COMPILED_SUFFIX, GivenModel
 from ort_py.graph.weights.weights import MappedWeight
 from ort_py.graph.writing.serialize import model_to_proto
 from ort_py.options import SessionOptions
@@ -122,6 +123,10 @@ class ModelCompiler:
     def compile_to_file(self, output_model_path: str | os.PathLike[str] | None = None) -> None:
         """Compile into a file.
 
+        Args:
+            output_model_path: The file. If its name ends in ``.ortpy``, it becomes what `ort_py.compile_model` writes
+                without inputs, which only ort-py loads; otherwise an ONNX model.
+
         Raises:
             TypeError: No path is given.
             Fail: The file exists, or nothing was compiled, and the flags make that an error.
@@ -141,9 +146,11 @@ class ModelCompiler:
                 why="the flag ERROR_IF_OUTPUT_FILE_EXISTS was set",
                 fix="Remove the file, or leave the flag out.",
             )
-        data = self._compiled(target.parent)
         try:
-            target.write_bytes(data)
+            if target.suffix.lower() == COMPILED_SUFFIX:
+                compile_model(self._source, target, self._options)
+                return
+            target.write_bytes(self._compiled(target.parent))
         except OSError as error:
             raise InvalidArgument(
                 "The compiled model cannot be written.",

@@ -14,6 +14,7 @@ from ort_py.cache.file_contents import FileContents
 from ort_py.cache.kept_forms import KeptForms
 from ort_py.cache.location import cache_folder
 from ort_py.cache.model_source import SourceFile
+from ort_py.cache.store import CacheStore, FileStore
 from ort_py.cache.writing import PendingWrite, process_queue
 from ort_py.contracts import IExecutionProvider, SessionContext
 from ort_py.discovery import ProviderRecord
@@ -72,28 +73,36 @@ def session_context(options: SessionOptions, threads: int) -> SessionContext:
 class CacheUse:
     """The cache of one session.
 
+    Args:
+        store: The folder; None for the one that the options name.
+
     Raises:
         OptionError: The environment's size of the cache is none.
     """
 
     def __init__(
         self,
+        source: GivenModel,
         options: SessionOptions,
         provider_options: Mapping[str, Mapping[str, str]],
         hooks: HookManager,
         session_id: str,
+        store: CacheStore | None = None,
     ) -> None:
+        self._source = source
         self._options = options
         self._provider_options = provider_options
         self._hooks = hooks
-        self._store = open_store(options)
+        # A compiled model is the whole cache of its session.
+        self._store = None if source.compiled is not None else store or open_store(options)
         self._cache: SessionCache | None = None
         self._writing: PendingWrite | None = None
         self._forms: KeptForms | None = None
         self._around: tuple[list[str] | None] | None = None
-        artifacts = None if self._store is None else ArtifactCache(self._store)
+        files: FileStore | None = source.compiled or self._store
+        artifacts = None if files is None else ArtifactCache(files)
         # A folder that the user names holds everything; the default one only holds what took long to make.
-        least = 0.0 if named_folder(options) is not None else LEAST_SECONDS
+        least = 0.0 if store is not None or named_folder(options) is not None else LEAST_SECONDS
         self.compiler = RegionCompiler(options, provider_options, hooks, session_id, artifacts, least)
 
     def restore(
@@ -111,24 +120,54 @@ class CacheUse:
             wishes: All else that decides how a model is prepared; with a repr that says all of it.
         """
         pairs = list(providers)
-        self._cache = SessionCache.of(
-            self._store,
-            source,
-            self._options,
-            pairs,
-            self._provider_options,
-            lambda: self._circumstances(pairs),
-            wishes,
-        )
-        if self._cache is None:
-            return None
+        if self._source.compiled is None:
+            self._cache = SessionCache.of(
+                self._store,
+                source,
+                self._options,
+                pairs,
+                self._provider_options,
+                lambda: self._circumstances(pairs),
+                wishes,
+            )
+            if self._cache is None:
+                return None
         with report.stage("restore") as notes:
-            restored = self._cache.restore(contributions, [provider for _, provider in pairs])
-            notes.extend(["not in the cache"] if restored is None else restored.notes)
+            if self._cache is not None:
+                restored = self._cache.restore(contributions, [provider for _, provider in pairs])
+                notes.extend(["not in the cache"] if restored is None else restored.notes)
+            else:
+                from ort_py.engine.compiled_model import restore_compiled
+
+                restored = restore_compiled(source, pairs, contributions, self._options, self._provider_options)
+                notes.extend(["the compiled model does not fit"] if restored is None else restored.notes)
         if restored is not None:
             self._forms = restored.forms
             self.compiler.keys.update(restored.keys)
         return restored
+
+    def expect_original(self, error: Exception) -> None:
+        """Raise if what was restored cannot be used, and the session has nothing else to be made of.
+
+        Raises:
+            CompiledModelError: The model is a compiled one that does not contain the original.
+        """
+        if self._source.compiled is not None:
+            from ort_py.engine.compiled_model import expect_original
+
+            expect_original(self._source, self._options, [f"{type(error).__name__}: {error}"], error)
+
+    def original(self) -> GivenModel:
+        """The model that has to be prepared if nothing could be restored.
+
+        Raises:
+            CompiledModelError: It is damaged.
+        """
+        if self._source.compiled is None:
+            return self._source
+        from ort_py.engine.compiled_model import original_of
+
+        return original_of(self._source)
 
     def calibration(self, providers: Iterable[tuple[ProviderRecord, IExecutionProvider]], threads: int) -> Calibration:
         """Measurements of the providers on this machine."""
@@ -174,6 +213,11 @@ class CacheUse:
         work = self._cache.writer(model, assignment, self.compiler.keys, notes)
         if work is not None:
             self._writing = process_queue().add(work)
+
+    @property
+    def problem(self) -> str:
+        """Why the prepared model could not be written; ``""`` if nothing is known of that."""
+        return "" if self._cache is None else self._cache.problem
 
     def keep_forms(self) -> None:
         """Let the packed forms be written that a restored session has made, before they go with it. Returns at once."""

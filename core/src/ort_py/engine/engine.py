@@ -54,6 +54,7 @@ from ort_py.platform.memory_pressure import MemoryPressure, pressure_of_process
 from ort_py.platform.processors import ThreadCount, thread_count
 
 if TYPE_CHECKING:
+    from ort_py.cache.store import CacheStore
     from ort_py.profiling.recorder import Recorder
 
 __all__ = ["TRIM_KEY", "Engine", "MakeRunner"]
@@ -75,6 +76,7 @@ class Engine:
         recipe: The arguments that the engine is made with; its options are the engine's.
         session_id: Identifier of the session, for hooks and records.
         make_runner: Makes the runner of each program; plain runners where None.
+        store: The folder of the cache; None for the one that the options name.
 
     Attributes:
         id: As `session_id`.
@@ -98,6 +100,7 @@ class Engine:
         profiling_started_ns: When profiling started, in nanoseconds since 1970; 0 where it is off.
         successor: The engine that took this one's place, None while there is none.
         closed: Whether the engine was stopped for good.
+        cache: The engine's use of the cache.
 
     Raises:
         OrtPyError: The providers cannot be had, or the model is wrong. What was made by then is released.
@@ -106,7 +109,12 @@ class Engine:
     description: ModelDescription
 
     def __init__(
-        self, source: GivenModel, recipe: Recipe, session_id: str, make_runner: MakeRunner | None = None
+        self,
+        source: GivenModel,
+        recipe: Recipe,
+        session_id: str,
+        make_runner: MakeRunner | None = None,
+        store: CacheStore | None = None,
     ) -> None:
         options = self.options = recipe.options
         self.id = session_id
@@ -131,9 +139,9 @@ class Engine:
         self.successor: Engine | None = None
         self.closed = False
         provider_options: dict[str, dict[str, str]] = {}
-        self._cache = CacheUse(options, provider_options, self.hooks, session_id)
+        self.cache = CacheUse(source, options, provider_options, self.hooks, session_id, store)
         self.providers = ProviderSet(
-            options, self.hooks, self.policy, self.fallbacks, Participants(options, self._cache), provider_options
+            options, self.hooks, self.policy, self.fallbacks, Participants(options, self.cache), provider_options
         )
         self._schemas = schemas_when_needed(self.hooks)
         self._make_runner = make_runner
@@ -153,7 +161,7 @@ class Engine:
             selection = self._select(source)
             self.providers.create(selection, session_context(self.options, self.threads.count), self.report)
             self.providers.order_for(source, self.report, threads=self.threads.count, explicit=not selection.automatic)
-            model, assembled = self._restore(source) or self._assemble(source)
+            model, assembled = self._restore(source) or self._assemble(self.cache.original())
         self.recipe = self.recipe.condensed(model.kept)
         settle_memory(self.memory_report(), model)
         self.install(assembled)
@@ -175,7 +183,7 @@ class Engine:
         wishes = (self.policy.strictness.value, self.threads.count, providers.participants, names)
         attempt = LoadReport()
         start = time.perf_counter_ns()
-        restored = self._cache.restore(source, providers.pairs_in_use, providers.contributions, wishes, attempt)
+        restored = self.cache.restore(source, providers.pairs_in_use, providers.contributions, wishes, attempt)
         loaded = time.perf_counter_ns()
         if restored is None:
             self.report.stages += attempt.stages
@@ -185,6 +193,7 @@ class Engine:
             assembled = assembler.plan_restored(restored.assignment, providers.in_use, attempt, restored.forms)
         # The error may come from a plug-in; preparing the model again decides whether others take over.
         except Exception as error:
+            self.cache.expect_original(error)
             _logger.info("the cached model cannot be used and is prepared again: %s: %s", type(error).__name__, error)
             return None
         self.report.stages += attempt.stages
@@ -210,13 +219,13 @@ class Engine:
         self._record("session_initialization", loaded)
         self._adopt(assembled)
         if not self.providers.failed:  # a failure may not happen again, so what others made of it is not kept
-            self._cache.keep(model, assembled.assignment, self.report)
+            self.cache.keep(model, assembled.assignment, self.report)
         return model, assembled
 
     def _assembler_of(self, model: Model) -> Assembler:
         if self.options.enable_cpu_mem_arena:
             keep_freed_memory()
-        providers, compiler = self.providers, self._cache.compiler
+        providers, compiler = self.providers, self.cache.compiler
         self.recovery.planning_for(providers.in_use)
         return Assembler(
             model,
@@ -274,7 +283,7 @@ class Engine:
             OrtPyError: The others cannot run the model.
         """
         assert self._assembler is not None  # the engine is built
-        self._cache.settle()  # planning again may change the graph
+        self.cache.settle()  # planning again may change the graph
         providers = self.providers
         created = providers.created if left_out else providers.participants.order(providers.created)
         remaining = [one for one in created if one.name not in left_out]
@@ -422,7 +431,7 @@ class Engine:
 
     def release(self) -> None:
         """Release everything, in the reverse order of its making. No run may be under way."""
-        self._cache.keep_forms()
+        self.cache.keep_forms()
         self.providers.synchronize()
         self.retired.close()
         if self.assembled is not None:

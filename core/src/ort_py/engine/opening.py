@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ort_py.engine.engine import Engine, MakeRunner
 from ort_py.engine.recipe import FileReference, ProviderArgument, Recipe, expect_same_model, recipe_of
 from ort_py.errors import InvalidArgument
 from ort_py.graph.reading.given_model import GivenModel
 from ort_py.options import SessionOptions
+
+if TYPE_CHECKING:
+    from ort_py.cache.store import CacheStore
 
 __all__ = ["open_again", "open_engine"]
 
@@ -24,6 +27,7 @@ def open_engine(
     fallback_enabled: bool = True,
     session_id: str = "",
     make_runner: MakeRunner | None = None,
+    store: CacheStore | None = None,
 ) -> Engine:
     """Build an engine.
 
@@ -35,13 +39,18 @@ def open_engine(
         fallback_enabled: Whether another provider may answer failures.
         session_id: Identifier for hooks and records; a new one where empty.
         make_runner: Makes the runner of each program; plain runners where None.
+        store: The folder of the cache; None for the one that the options name.
 
     Raises:
         OrtPyError: The providers cannot be had, or the model is wrong.
     """
-    given = GivenModel.of(source)
+    given = opened = GivenModel.of(source)
+    if given.is_compiled:
+        from ort_py.engine.compiled_model import open_compiled
+
+        opened, options, providers, provider_options = open_compiled(given, options, providers, provider_options)
     recipe = recipe_of(given, options, providers, provider_options, fallback_enabled=fallback_enabled)
-    return Engine(given, recipe, session_id or os.urandom(6).hex(), make_runner)
+    return Engine(opened, recipe, session_id or os.urandom(6).hex(), make_runner, store)
 
 
 def open_again(

@@ -21,7 +21,7 @@ from ort_py.engine.assignment_record import assignment_record, read_assignment
 from ort_py.engine.contributions import Contributions
 from ort_py.files import FileIdentity
 from ort_py.graph.ir import Model
-from ort_py.graph.weights.weight_store import process_store
+from ort_py.graph.weights.weight_store import WeightStore, process_store
 from ort_py.graph.weights.weights import MappedFile
 from ort_py.lazy_dataclass import dataclass
 from ort_py.partition.assignment import Assignment, Region
@@ -132,6 +132,7 @@ class PreparedFile:
         providers: Sequence[IExecutionProvider],
         external: Callable[[str], MappedFile],
         origin: FileIdentity | None,
+        store: WeightStore | None = None,
     ) -> Prepared:
         """The model in the file.
 
@@ -139,13 +140,16 @@ class PreparedFile:
             contributions: Kernels of this session.
             external: Opens a file of external data.
             origin: Identity of the model's own file; None where there is none.
+            store: Finds constants that are in memory already; None for the store of the process.
 
         Raises:
             OrtPyError: A file of external data is gone, or lies outside of the model's folder.
             cache.model_record.BROKEN: The record does not fit together, or does not fit this session.
         """
         record = self._record
-        constants = ConstantReader(record["constants"], self._file, self._start, external, process_store(), origin)
+        constants = ConstantReader(
+            record["constants"], self._file, self._start, external, store or process_store(), origin
+        )
         read = ModelReader(record["graph"], constants)
         assignment, keys = read_assignment(record["assignment"], read, contributions.kernels, providers)
         return Prepared(read.model, assignment, keys)

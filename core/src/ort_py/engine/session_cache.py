@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
@@ -21,7 +20,7 @@ from ort_py.cache.circumstances import machine, package_of, package_stamp, versi
 from ort_py.cache.constants import NotStorableError
 from ort_py.cache.file_contents import FileContents
 from ort_py.cache.format import description_of
-from ort_py.cache.kept_forms import MOST_BYTES, KeptForms
+from ort_py.cache.kept_forms import KeptForms
 from ort_py.cache.location import FOLDER_VARIABLE, SIZE_VARIABLE, cache_bytes, cache_folder
 from ort_py.cache.model_record import BROKEN
 from ort_py.cache.model_source import ExternalReader, SourceFile, external_digest, external_name
@@ -37,6 +36,7 @@ from ort_py.errors import OrtPyError
 from ort_py.files import FileIdentity
 from ort_py.graph.ir import Model
 from ort_py.graph.reading.given_model import GivenModel
+from ort_py.graph.weights.weight_store import WeightStore
 from ort_py.graph.weights.weights import MappedFile, file_prefix
 from ort_py.hooks.manager import HookManager
 from ort_py.lazy_dataclass import dataclass
@@ -149,6 +149,7 @@ class SessionCache:
         self._source = source
         self._limits = options.limits
         self.least_seconds = 0.0 if always else LEAST_SECONDS
+        self.problem = ""
 
     @classmethod
     def of(
@@ -197,7 +198,9 @@ class SessionCache:
             if not self._source.has_content(found.head["fingerprint"]):
                 return None
             digests = external.expect(found.files)
-            read = found.read(contributions, providers, external.open, self._source.identity)
+            # The keys of what leaves this machine must not be those of constants which this process has in memory.
+            weights = WeightStore() if self._store.self_contained else None
+            read = found.read(contributions, providers, external.open, self._source.identity, weights)
             read.model.source = self._source.path
             read.model.external_files = external.opened
         except OrtPyError as error:  # a file of external data is gone, is another one, or lies outside
@@ -208,8 +211,8 @@ class SessionCache:
             self._store.discard(key, KIND)
             return None
         names = {file_prefix(identity): f"file {digest}:" for identity, digest in digests.items()}
-        most = sys.maxsize if self._store.self_contained else MOST_BYTES
-        forms = KeptForms(self._store, key, found.head["title"], repr(found.identity), names, most)
+        shipped = self._store.self_contained
+        forms = KeptForms(self._store, key, found.head["title"], repr(found.identity), names, any_size=shipped)
         return Restored(read.model, read.assignment, read.keys, found.head["notes"], forms)
 
     def _locations(self) -> list[str]:
@@ -264,6 +267,7 @@ class SessionCache:
                 about = {"title": f"external data of {head['title']}", "files": list(files)}
                 self._store.put(self._key, _FILES, json.dumps(about).encode())
         except (NotStorableError, OrtPyError) as error:  # a constant's file may have changed meanwhile
+            self.problem = str(error)
             _logger.info("the model is not cached: %s", error)
             return
         if self._store.put(key, KIND, entry.description, entry.blocks, entry.size):

@@ -72,6 +72,14 @@ _SESSION = (
         "Names of graph transforms that are not run, separated by semicolons; they are added to `disabled_transforms`.",
     ),
     _entry(
+        "session.compiled_model",
+        Effect.RUNS,
+        "`strict` refuses a compiled model that does not fit this machine, these versions or these options, even if it "
+        "contains the original model. Otherwise the original is prepared anew.",
+        kind=_matching("|strict", "'strict'", InvalidArgument),
+        own=True,
+    ),
+    _entry(
         "session.disable_cpu_ep_fallback",
         Effect.PROGRAM,
         "`1` makes it an error if a node can only run on the CPU.",
@@ -111,7 +119,8 @@ _SESSION = (
     _entry(
         "session.load_model_format",
         Effect.RUNS,
-        "`ORT` asks for onnxruntime's own format of models, which is refused.",
+        "`ORTPY` lets a model that is given as bytes be a compiled model. `ORT` asks for onnxruntime's own format, "
+        "which is refused.",
         default="ONNX",
     ),
     _entry(

@@ -1,4 +1,4 @@
-"""The model that a caller gave, looked at once: a file, bytes, or a message.
+"""The model that a caller gave, looked at once: a file, bytes, or a message; compiled by ort-py, or not.
 
 Made at the door of an engine. Later stages ask it what it is and never look at the caller's object again.
 """
@@ -11,7 +11,13 @@ from typing import Any
 from ort_py.errors import ArgumentTypeError
 from ort_py.lazy_dataclass import dataclass
 
-__all__ = ["GivenModel"]
+__all__ = ["COMPILED_MAGIC", "COMPILED_SUFFIX", "GivenModel"]
+
+COMPILED_MAGIC = b"ort-py model 1\n\0"
+"""The first bytes of a compiled model."""
+
+COMPILED_SUFFIX = ".ortpy"
+"""The end of the name of a compiled model's file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,12 +25,15 @@ class GivenModel:
     """A model as it was given.
 
     Attributes:
-        content: The path as text, the bytes, or the message; what `load_model` reads.
+        content: The path as text, the bytes, or the message; what `load_model` reads. Of a compiled model that was
+            opened: the original model, or None if the file does not contain it.
+        compiled: The compiled model, once it was opened and found to fit.
     """
 
     content: Any
     path: str
     is_message: bool
+    compiled: Any = None
 
     @classmethod
     def of(cls, source: Any) -> GivenModel:
@@ -51,6 +60,13 @@ class GivenModel:
             f"A model cannot be loaded from a {type(source).__name__}.",
             fix="Pass a path, the bytes of a file, or an onnx.ModelProto.",
         )
+
+    @property
+    def is_compiled(self) -> bool:
+        """True if the name of the file, or the beginning of the bytes, is that of a compiled model."""
+        if self.path:
+            return self.path[-len(COMPILED_SUFFIX) :].lower() == COMPILED_SUFFIX
+        return not self.is_message and bytes(memoryview(self.content)[: len(COMPILED_MAGIC)]) == COMPILED_MAGIC
 
     @property
     def nbytes(self) -> int:

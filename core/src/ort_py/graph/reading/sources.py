@@ -18,6 +18,7 @@ from ort_py.errors import Fail, InvalidArgument, InvalidProtobuf, LimitError, Lo
 from ort_py.files import FileIdentity, open_regular
 from ort_py.graph.reading.cutting import CutModel, cut
 from ort_py.graph.reading.fingerprint import ContentHash, content_hash
+from ort_py.graph.reading.given_model import COMPILED_MAGIC, COMPILED_SUFFIX
 from ort_py.graph.weights.paging import forget_pages, mapped
 from ort_py.hashing import blake2b
 from ort_py.lazy_dataclass import dataclass
@@ -223,6 +224,8 @@ def _reasons(content: Any, error: str) -> tuple[str, ...]:
     start = bytes(memoryview(content)[:64])
     if start.startswith(_LFS_POINTER):
         return ("the file is a Git LFS pointer: it refers to the model and does not contain it",)
+    if start.startswith(COMPILED_MAGIC[:12]):
+        return ("it is a model that was compiled by ort-py",)
     if start[4:8] == _ORT_IDENTIFIER:
         return ("the file is in onnxruntime's own .ort format, which only onnxruntime reads",)
     if "MaxDepth" in error or "recursion" in error.lower():
@@ -234,6 +237,11 @@ def _advice(content: Any) -> str:
     start = bytes(memoryview(content)[:64])
     if start.startswith(_LFS_POINTER):
         return "Run `git lfs pull` in the repository that the file comes from."
+    if start.startswith(COMPILED_MAGIC[:12]):
+        return (
+            f"Give the file a name that ends in '{COMPILED_SUFFIX}' and load it with InferenceSession, or pass the "
+            "ONNX model that it was made from."
+        )
     if start[4:8] == _ORT_IDENTIFIER:
         return "Load the .onnx file that it was made from."
     return "The file is truncated, damaged, or not a model; download or export it again."

@@ -10,6 +10,8 @@ from __future__ import annotations
 import mmap
 from typing import Any, BinaryIO
 
+import numpy as np
+
 __all__ = ["forget_pages", "mapped"]
 
 _FORGET = getattr(mmap, "MADV_DONTNEED", None)
@@ -36,9 +38,16 @@ def forget_pages(content: memoryview, start: int, stop: int) -> None:
         content: The result of `mapped`, or any other bytes, of which nothing is forgotten.
     """
     buffer: Any = content.obj
-    if _FORGET is None or not isinstance(buffer, mmap.mmap):
+    if _FORGET is None or not isinstance(buffer, mmap.mmap) or start >= stop:
         return
+    if content.nbytes != len(buffer):  # a part of the mapping
+        offset = _address(content) - _address(buffer)
+        start, stop = start + offset, stop + offset
     first = -(-start // mmap.PAGESIZE) * mmap.PAGESIZE
     length = stop - first
     if length > 0:
         buffer.madvise(_FORGET, first, length)
+
+
+def _address(content: Any) -> int:
+    return int(np.frombuffer(content, np.uint8).ctypes.data)
