@@ -26,11 +26,7 @@ DLPACK_TYPE = 12
 
 
 class FakeDeviceMemory(IDeviceMemory):
-    """Memory of a fake device.
-
-    Attributes:
-        waits: Calls of `synchronize`.
-    """
+    """Memory of a fake device."""
 
     def __init__(self, owner: FakeDevice) -> None:
         self._owner = owner

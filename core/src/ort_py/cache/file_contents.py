@@ -50,11 +50,7 @@ def sketch_of(size: int, read: Callable[[int, int], bytes]) -> str:
 
 
 class FileContents:
-    """The contents of files, as far as they were found out.
-
-    Args:
-        store: The folder that they are remembered in.
-    """
+    """The contents of files, as far as they were found out."""
 
     def __init__(self, store: CacheStore) -> None:
         self._store = store
@@ -101,7 +97,6 @@ class FileContents:
 
         Args:
             identity: What it was before and after it was read.
-            digest: Its `content_hash`.
             looked: When its identity was taken, in nanoseconds since 1970.
         """
         if identity.size > _WHOLE and self._recalled(identity) is None:

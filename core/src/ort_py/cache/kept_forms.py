@@ -58,7 +58,6 @@ class KeptForms:
     """The packed forms of one prepared model.
 
     Args:
-        title: Name of the model for messages.
         entry: Identity of the prepared model's file, which the keys of its constants contain. Forms that were made of
             another file under the same key are not used and not kept any longer.
         names: What to write in place of how the keys of constants begin that are in other files: an identity is of one

@@ -123,9 +123,6 @@ class SourceFile:
 def external_name(path: str, identity: FileIdentity, folder: Path | None) -> str:
     """The name by which a model refers to a file of external data.
 
-    Args:
-        identity: Which content it had.
-
     Raises:
         NotStorableError: The file was found by another path, or was only just written.
     """

@@ -52,7 +52,6 @@ def by_delegate(options: SessionOptions, source: GivenModel | None) -> list[str]
     """Return the providers of the devices that the program's own function chooses.
 
     Args:
-        options: They have the function.
         source: The model, for a function that wants to know what it says about itself.
 
     Raises:

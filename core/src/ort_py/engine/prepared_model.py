@@ -52,7 +52,6 @@ class Prepared:
 
     Attributes:
         assignment: The provider that runs each node.
-        keys: Key of each region's artifact.
     """
 
     model: Model
@@ -61,12 +60,7 @@ class Prepared:
 
 
 def head_of_model(model: Model, assignment: Assignment, notes: Sequence[str]) -> dict[str, Any]:
-    """What users are told about a prepared model without reading all of it.
-
-    Args:
-        assignment: Provider of each node.
-        notes: Lines about the preparation.
-    """
+    """What users are told about a prepared model without reading all of it."""
     return {
         "title": Path(model.source).name or model.graph.name,
         "nodes": len(assignment.nodes),
@@ -86,8 +80,6 @@ def entry_of_model(
     """The content of the file of a model.
 
     Args:
-        assignment: Provider of each node.
-        keys: Key of each region's artifact.
         external: Returns the model's name for a file of external data; None where the file is to hold its data, too.
         files: What is known of each of these files, filled by the time that all constants were asked for.
 
@@ -137,8 +129,6 @@ class PreparedFile:
         """The model in the file.
 
         Args:
-            contributions: Kernels of this session.
-            external: Opens a file of external data.
             origin: Identity of the model's own file; None where there is none.
             store: Finds constants that are in memory already; None for the store of the process.
 

@@ -48,9 +48,6 @@ class ResultCheck:
     def __call__(self, inputs: Sequence[Any], result: Any) -> Sequence[Any]:
         """The results of one call, one for each output of the node.
 
-        Args:
-            inputs: Arguments of the kernel.
-
         Raises:
             PluginError: They are not what the operator gives.
         """

@@ -26,7 +26,6 @@ class KernelServices:
     """Services that the session offers to the kernels it binds.
 
     Attributes:
-        limits: Bounds for allocations.
         parallel_for: Splits rows on the process-wide pool.
         seed: Session seed of random operators; None draws from the system. See `seeds`.
     """
@@ -45,6 +44,5 @@ class KernelConstants(Mapping[int, Array]):
         Args:
             positions: The inputs it is made of, absent ones left out.
             form: As in `KernelContext.packed`.
-            make: Makes it.
         """
         return make()

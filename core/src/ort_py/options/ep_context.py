@@ -51,7 +51,6 @@ class OrtEpContextDataBuffer:
 
         Args:
             data: Anything with the buffer protocol, C-contiguous.
-            offset: First byte in the room.
 
         Raises:
             UsageError: The buffer has no room there.

@@ -59,7 +59,6 @@ def choose(graph: Graph, view: ModelGraphView, answers: Sequence[Answer], model:
     """The cheapest placement of a graph.
 
     Args:
-        view: The graph as the providers saw it.
         answers: Their answers, in the session's order.
     """
     stated = sum(answer.states_costs for answer in answers)

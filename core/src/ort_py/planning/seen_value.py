@@ -17,8 +17,6 @@ class SeenValue:
     """The value that a recorded run left in a slot.
 
     Attributes:
-        shape: Its shape.
-        dtype: Its dtype.
         nbytes: Bytes of its elements.
         plain: It is C-contiguous, and memory of its form can be made of bytes.
     """

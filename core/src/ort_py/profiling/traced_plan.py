@@ -107,7 +107,6 @@ class TracedPlan:
 
     Attributes:
         outputs: For each step its output's slot, or slot 1, which is always empty, where it has none or several.
-        usual: Usual outputs of its steps.
     """
 
     def __init__(self, plan: PlanLike) -> None:
@@ -133,11 +132,7 @@ class TracedPlan:
     def described(
         self, entries: tuple[Entry, ...], usual: UsualKinds, others: Mapping[int, list[Kind]]
     ) -> Sequence[tuple[str, Mapping[str, Any]]]:
-        """Name and facts of each step; the very same objects for runs that were alike.
-
-        Args:
-            others: Other outputs of some of them in this run.
-        """
+        """Name and facts of each step; the very same objects for runs that were alike."""
         key = None if others else (entries, usual)
         if key is None or self._described is None or self._described[0] != key:
             self._described = (key, list(self._describe(entries, usual, others)))

@@ -25,9 +25,9 @@ from ort_py.transforms.functions.layer_normalization import (
     FuseLayerNormalization,
     FuseNormalizationBias,
     FuseSimplifiedLayerNormalization,
+    FuseSkipNormalization,
 )
 from ort_py.transforms.functions.powers import ExpandCube
-from ort_py.transforms.functions.skip_normalization import FuseSkipNormalization
 from ort_py.transforms.functions.softmax_chain import FuseSoftmax
 from ort_py.transforms.linear.batch_normalization import FoldBatchNormalization
 from ort_py.transforms.linear.channel_arithmetic import channel_rules

@@ -24,9 +24,6 @@ class DeviceTensor:
 
     Args:
         array: An array of it, C-contiguous.
-
-    Attributes:
-        array: The array that kernels of the device take.
     """
 
     __slots__ = ("_memory", "array")

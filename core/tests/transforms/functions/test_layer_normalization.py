@@ -13,8 +13,8 @@ from ort_py.transforms.functions.layer_normalization import (
     FuseLayerNormalization,
     FuseNormalizationBias,
     FuseSimplifiedLayerNormalization,
+    FuseSkipNormalization,
 )
-from ort_py.transforms.functions.skip_normalization import FuseSkipNormalization
 
 RANDOM = np.random.default_rng(12)
 FEEDS = {"x": RANDOM.standard_normal((2, 3, 8)).astype(np.float32)}

@@ -12,7 +12,7 @@ import numpy as np
 
 from ort_py.errors import InvalidGraph
 from ort_py.graph.ir import Weight
-from ort_py.graph.reading.tensors import TensorReader
+from ort_py.graph.reading.tensors import TensorReader, decoded
 from ort_py.graph.reading.text import read_type
 from ort_py.graph.weights.weight_store import WeightStore
 
@@ -69,21 +69,14 @@ def attribute_kind(proto: Any) -> int:
     return next((found for name, found in _FIELDS if proto.HasField(name)), 0)
 
 
-def _text(value: bytes) -> str | bytes:
-    try:
-        return value.decode()
-    except UnicodeDecodeError:
-        return value
-
-
 _READERS: dict[int, Callable[[Any, TensorReader], Any]] = {
     FLOAT: lambda proto, tensors: proto.f,
     INT: lambda proto, tensors: proto.i,
-    STRING: lambda proto, tensors: _text(proto.s),
+    STRING: lambda proto, tensors: decoded(proto.s),
     TENSOR: lambda proto, tensors: tensors.weight(proto.t, proto.name).array(),
     FLOATS: lambda proto, tensors: tuple(proto.floats),
     INTS: lambda proto, tensors: tuple(proto.ints),
-    STRINGS: lambda proto, tensors: tuple([_text(value) for value in proto.strings]),
+    STRINGS: lambda proto, tensors: tuple([decoded(value) for value in proto.strings]),
     TENSORS: lambda proto, tensors: tuple([tensors.weight(item, proto.name).array() for item in proto.tensors]),
     SPARSE_TENSOR: lambda proto, tensors: tensors.sparse(proto.sparse_tensor, proto.name).array(),
     SPARSE_TENSORS: lambda proto, tensors: tuple(

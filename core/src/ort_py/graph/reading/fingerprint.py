@@ -48,12 +48,7 @@ def content_hash(content: Any) -> str:
 
 
 def hash_of_file(path: str, identity: FileIdentity) -> str:
-    """The `content_hash` of a file; ``""`` if it is not, or not any more, the file with this identity.
-
-    Args:
-        path: The file.
-        identity: Which content it is expected to have.
-    """
+    """The `content_hash` of a file; ``""`` if it is not, or not any more, the file with this identity."""
 
     @contextmanager
     def pieces() -> Iterator[Callable[[int, int], str]]:

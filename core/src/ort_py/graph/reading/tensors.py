@@ -23,7 +23,7 @@ from ort_py.graph.weights.weight_store import WeightStore
 from ort_py.graph.weights.weights import ArrayWeight, FilePart
 from ort_py.limits import Budget, array_bytes, check_allocation
 
-__all__ = ["TensorReader"]
+__all__ = ["TensorReader", "decoded"]
 
 _DATA_TYPES = {int(data_type): data_type for data_type in DataType}
 _EXTERNAL = 1  # TensorProto.EXTERNAL
@@ -54,7 +54,6 @@ class TensorReader:
     """Reads the tensors of one model.
 
     Attributes:
-        budget: Limits of this load.
         cut: Bytes of tensors that the message has placeholders for.
         found: The weight of each placeholder that was met.
     """
@@ -68,9 +67,6 @@ class TensorReader:
 
     def weight(self, proto: Any, name: str = "") -> Weight:
         """The weight of a ``TensorProto``.
-
-        Args:
-            name: Name for messages where the tensor has none.
 
         Raises:
             InvalidGraph: The tensor contradicts itself.
@@ -141,7 +137,7 @@ class TensorReader:
             raise _wrong_size(
                 name, DataType.STRING, shape, f"string_data has {len(proto.string_data)} values, {count} are needed"
             )
-        values = [_decoded(value) for value in proto.string_data]
+        values = [decoded(value) for value in proto.string_data]
         # 64 bytes are about what Python needs for a short string and the pointer to it.
         self.budget.add_initializer(sum(map(len, values)) + 64 * count, Location(value=name))
         return self.store.strings(values, shape)
@@ -216,7 +212,8 @@ def _dims(dims: Any, name: str) -> tuple[int, ...]:
     return shape
 
 
-def _decoded(value: bytes) -> str | bytes:
+def decoded(value: bytes) -> str | bytes:
+    """The text of bytes, or the bytes where they are not UTF-8."""
     try:
         return value.decode()
     except UnicodeDecodeError:

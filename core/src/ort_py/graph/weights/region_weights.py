@@ -29,7 +29,6 @@ class HeldForms(PackedForms):
     """Packed forms of one session on one device, each held until the session goes.
 
     Args:
-        store: Finds them for other sessions.
         shared: Whether it does: memory of a device belongs to the session's allocator.
         kept: Forms that an earlier process made, where there are any.
     """

@@ -80,11 +80,11 @@ def unpack(raw: bytes | memoryview, data_type: DataType, shape: tuple[int, ...])
         np.not_equal(source, 0, out=target)
     else:
         target.view(np.uint8)[...] = source
-        to_host_order(target, data_type)
+        to_host_order(target)
     return frozen(target.reshape(shape))
 
 
-def to_host_order(array: np.ndarray[Any, Any], data_type: DataType, order: str = sys.byteorder) -> None:
+def to_host_order(array: np.ndarray[Any, Any], order: str = sys.byteorder) -> None:
     """Turn little-endian bytes into the host's, in place.
 
     Args:

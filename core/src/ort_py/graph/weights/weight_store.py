@@ -149,12 +149,7 @@ class WeightStore:
             return found
 
     def content(self, content: mmap.mmap | memoryview, identity: FileIdentity) -> MappedFile:
-        """A file that is mapped already, or held as bytes; one for all who have the same content.
-
-        Args:
-            content: All of it.
-            identity: The one of its content.
-        """
+        """A file that is mapped already, or held as bytes; one for all who have the same content."""
         with self._guard():
             return self._files.setdefault(identity, MappedFile(content, "", identity))
 

@@ -31,11 +31,7 @@ _ITERATIONS = 64
 def compare_bodies(
     model: Model, value: str, feed: Mapping[str, Any], a: SessionConfiguration, compare: Compare
 ) -> Iterator[ComparisonReport]:
-    """Compare the bodies that a node ran, where it is an If or a Loop; nothing for other nodes.
-
-    Args:
-        feed: Inputs of the model.
-    """
+    """Compare the bodies that a node ran, where it is an If or a Loop; nothing for other nodes."""
     node = next((node for node in model.graph.nodes if any(out and out.name == value for out in node.outputs)), None)
     if node is None or node.domain or node.op_type not in ("If", "Loop"):
         return

@@ -41,11 +41,7 @@ class PlannedNodes:
 
 @dataclass(frozen=True, slots=True)
 class Executed:
-    """A step that has run.
-
-    Attributes:
-        inputs: Its inputs, still on their device.
-    """
+    """A step that has run."""
 
     step: Step
     planned: PlannedNodes

@@ -13,10 +13,8 @@ from ort_py.transforms.folding.repeatable import is_repeatable
 __all__ = ["EliminateCommonSubexpressions", "MergeDuplicateInitializers"]
 
 
-class MergeDuplicateInitializers(GraphTransform):
-    """Lets readers of the later constant read the first of the same graph. Those that callers may override stay."""
-
-    name = "DuplicateInitializers"
+class _InEachGraph(GraphTransform):
+    """Changes each graph for itself: what a branch computes may not be needed outside."""
 
     def run(self, graph: GraphEditor, context: TransformContext) -> TransformResult:
         changes = 0
@@ -27,8 +25,16 @@ class MergeDuplicateInitializers(GraphTransform):
             pending.extend(editor.subgraphs())
         return TransformResult(changes)
 
-    @staticmethod
-    def _run_one(graph: GraphEditor) -> int:
+    def _run_one(self, graph: GraphEditor) -> int:
+        raise NotImplementedError
+
+
+class MergeDuplicateInitializers(_InEachGraph):
+    """Lets readers of the later constant read the first of the same graph. Those that callers may override stay."""
+
+    name = "DuplicateInitializers"
+
+    def _run_one(self, graph: GraphEditor) -> int:
         changes = 0
         first: dict[str, str] = {}
         for value in graph.constants():
@@ -46,20 +52,10 @@ _SMALL = 256
 each use. Larger ones that are equal are held once anyway."""
 
 
-class EliminateCommonSubexpressions(GraphTransform):
-    """Lets readers of the later node read the earlier one's outputs. Each graph for itself: what a branch computes
-    may not be needed outside."""
+class EliminateCommonSubexpressions(_InEachGraph):
+    """Lets readers of the later node read the earlier one's outputs."""
 
     name = "CommonSubexpressionElimination"
-
-    def run(self, graph: GraphEditor, context: TransformContext) -> TransformResult:
-        changes = 0
-        pending = [graph]
-        while pending:
-            editor = pending.pop()
-            changes += self._run_one(editor)
-            pending.extend(editor.subgraphs())
-        return TransformResult(changes)
 
     def _run_one(self, graph: GraphEditor) -> int:
         changes = 0
