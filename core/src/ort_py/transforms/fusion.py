@@ -1,7 +1,7 @@
 """Common parts of fusions: the conditions on shapes and types under which one operator may replace a pattern.
 
-`gelu`, `activations`, `layer_normalization`, `matrix_products` and `fused_products` build on it. Does not depend on operators or providers: a fused node carries the nodes it replaces,
-and providers without its operator receive those.
+`gelu`, `activations`, `layer_normalization`, `matrix_products` and `fused_products` build on it. Does not depend on
+operators or providers: a fused node carries the nodes it replaces, and providers without its operator receive those.
 """
 
 from __future__ import annotations
