@@ -48,14 +48,17 @@ _uncounted = _Uncounted()
 
 
 @contextmanager
-def paused_collection() -> Iterator[None]:
+def paused_collection(*, stays: bool = False) -> Iterator[None]:
     """Suspend garbage collection in the whole process inside the block.
 
     Threads may overlap: a block that finds it off leaves it off, and the block that switched it off switches it on
     again. So it is never off permanently and at worst on too early.
+
+    Args:
+        stays: True if what is made inside never becomes garbage, so that it is no reason for a collection.
     """
     was_on = gc.isenabled()
-    if was_on:
+    if was_on and not stays:
         _uncounted.collect()
     gc.disable()
     before = gc.get_count()[0]
@@ -63,7 +66,8 @@ def paused_collection() -> Iterator[None]:
         yield
     finally:
         if was_on:
-            _uncounted.add(gc.get_count()[0] - before)
+            if not stays:
+                _uncounted.add(gc.get_count()[0] - before)
             _age()
             gc.enable()
 

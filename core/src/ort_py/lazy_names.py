@@ -33,7 +33,7 @@ def lazy_names(
             raise AttributeError(f"module '{namespace['__name__']}' has no attribute '{name}'")
         from ort_py.collection import paused_collection  # importing `ort_py` imports nothing that it may not need
 
-        with paused_collection():  # what modules are made of stays, and there is a lot of it
+        with paused_collection(stays=True):
             value = namespace[name] = getattr(importlib.import_module(home), name)
         return value
 

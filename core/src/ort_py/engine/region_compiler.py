@@ -71,7 +71,7 @@ class RegionCompiler:
             host: Names of its inputs whose values are on the host when it runs.
         """
         start = time.perf_counter()
-        view = SubsetView(region.graph, region.nodes, forms=forms, host=host, border=region.border)
+        view = SubsetView(region.graph, region.nodes, region.records, forms=forms, host=host, border=region.border)
         key = self._key(provider, region, view) if self._cache is not None else ""
         compiled = self._restored(provider, key)
         from_cache = compiled is not None

@@ -10,7 +10,7 @@ from enum import Enum
 from ort_py.constraints.gate import Gate
 from ort_py.contracts import KernelDef, NodeSpec
 from ort_py.graph.ir import Graph, Node
-from ort_py.graph.view import Border, SubsetView
+from ort_py.graph.view import Border, SpecCache, SubsetView
 from ort_py.lazy_dataclass import dataclass
 
 __all__ = ["CORE", "Assignment", "NodeAssignment", "Region", "RunnerKind"]
@@ -33,11 +33,13 @@ class Region:
 
     Attributes:
         nodes: The nodes, in the order of their graph.
+        records: Records of its nodes and values, which all views of the region share.
     """
 
     provider: str
     nodes: tuple[Node, ...]
     name: str
+    records: SpecCache = field(default_factory=SpecCache, init=False, repr=False)
     _border: list[Border] = field(default_factory=list, init=False, repr=False)
 
     @property

@@ -25,7 +25,7 @@ Barred = MutableMapping[Node, dict[str, str]]
 
 def gate_of(region: Region, record: Mapping[str, Any] | None = None) -> Gate:
     """The gate of a region; `record` as of `Gate`."""
-    return Gate(SubsetView(region.graph, region.nodes, border=region.border), record)
+    return Gate(SubsetView(region.graph, region.nodes, region.records, border=region.border), record)
 
 
 def gates_of(regions: Iterable[Region]) -> dict[Region, Gate]:

@@ -168,12 +168,13 @@ class Sweep:
     def _visit(self, node: Node, editor: Editor) -> bool:
         """Show a node to its rules up to the first that rewrites it."""
         state = self._state
+        record = editor.record(node)  # a rule that leaves the graph alone leaves the record as it is
         for rule, report in self._rules.of(node.op_type):
             before = state.changes
             state.origin = rule.name
             start = perf_counter()
             try:
-                outcome = rule.rewrite(editor.record(node), editor, self._context)
+                outcome = rule.rewrite(record, editor, self._context)
             except LimitError:
                 raise
             except Exception as error:

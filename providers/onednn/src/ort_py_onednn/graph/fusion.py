@@ -32,6 +32,9 @@ BINARY = {
 }
 """ONNX operators of two arguments; Max and Min take more, which is a chain."""
 
+_LOOKED_BACK = 3
+"""Functions at the end of a chain that may merge with new ones. Those before were looked at when they were the end."""
+
 _RECURRENT = frozenset({"GRU", "LSTM", "RNN"})
 _Shapes = tuple[Any, ...]
 """Shapes of both operands and of the result, None where unknown."""
@@ -138,7 +141,7 @@ class Fused:
             self._append(Operation("eltwise", title, (source,), (output,), posts=self._merged(functions)))
             return
         tail: list[Function] = []
-        while host.posts and isinstance(last := host.posts[-1], Function):
+        while len(tail) < _LOOKED_BACK and host.posts and isinstance(last := host.posts[-1], Function):
             tail.insert(0, last)
             host.posts.pop()
         host.posts += self._merged([*tail, *functions])
