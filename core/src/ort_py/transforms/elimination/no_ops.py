@@ -200,7 +200,7 @@ def _neutral(node: NodeSpec, graph: GraphEditor) -> bool:
     if any(size != 1 for size in second.shape):
         return False
     array = graph.constant(second)
-    return array is not None and bool(np.all(array == (0 if node.op_type in ("Add", "Sub") else 1)))
+    return array is not None and bool(array.item() == (0 if node.op_type in ("Add", "Sub") else 1))
 
 
 def noop_rules() -> list[EliminateNoop]:

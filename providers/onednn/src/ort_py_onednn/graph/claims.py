@@ -48,7 +48,7 @@ def capability(
             reasons[node.index] = reason
     reasons |= dict.fromkeys(set(following.values()) & set(reasons), _OUTSIDE)
     inside = worth_claiming(graph, able, following, able)
-    if not any(broken(graph, group, following) for group in convex_groups(graph, able | inside)):
+    if inside and not any(broken(graph, group, following) for group in convex_groups(graph, able | inside)):
         able |= inside
     refusals += [Refusal(index, reason) for index, reason in reasons.items() if index not in able]
     claims: list[Claim] = []
@@ -72,7 +72,8 @@ def group_refusal(nodes: Sequence[NodeSpec], graph: GraphView) -> str | None:
 
 
 def _unfit(node: NodeSpec, types: frozenset[DataType]) -> str | None:
+    missing = FLOATING - types
     for value in (*node.inputs, *node.outputs):
-        if value is not None and value.data_type in FLOATING - types:
+        if value is not None and value.data_type in missing:
             return f"'{value.name}' is {value.data_type.onnx_name}, for which this CPU has no instructions"
     return None
