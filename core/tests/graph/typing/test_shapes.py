@@ -505,6 +505,14 @@ def test_a_deconvolution_that_pads_by_itself(group: int) -> None:
     assert shape(model, "a") == ("N", 3 * group, 14, None)
 
 
+@pytest.mark.parametrize("call", ["Reshape(x, table)", "Expand(x, table)", "Tile(x, table)"])
+def test_lists_of_two_axes_give_no_shape(call: str) -> None:
+    """Older operator sets let ONNX's inference read them as if they were flat; every runtime refuses them."""
+    text = f"""<ir_version: 4, opset_import: ["" : 9]>
+        g (float[2, 3] x) => (float[?, ?] y) <int64[1, 2] table = {{3, 2}}> {{ a = {call} y = Relu(a) }}"""
+    assert shape(typed_model(onnx.parser.parse_model(text)), "a") is None
+
+
 def test_twenty_thousand_nodes_are_quick() -> None:
     """A large graph is typed in a fraction of a second."""
     nodes = [helper.make_node("Add", [f"x{i}", "w"], [f"x{i + 1}"]) for i in range(20_000)]

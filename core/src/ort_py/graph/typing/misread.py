@@ -19,6 +19,10 @@ _FIRST_RIGHT_POOL = 22
 """Operator set from which on ONNX leaves out windows that begin behind the input."""
 
 
+_LISTS = frozenset({"Expand", "Pad", "Reshape", "Slice", "Tile"})
+"""Operators of which ONNX infers shapes from lists of sizes or positions, the inputs behind the first."""
+
+
 def is_misread(node: Node) -> bool:
     """Return whether ONNX infers a wrong shape.
 
@@ -26,9 +30,12 @@ def is_misread(node: Node) -> bool:
     larger ones. Version 1 of Squeeze takes its axes to be sorted, and it and Unsqueeze count none from the end. Pools
     that round up get windows that begin behind the input, which the specification leaves out. A ConvTranspose that
     pads for a size by itself gets the output padding on top, which only takes part in the computation of the pads.
+    Lists of sizes with two axes, which every runtime refuses, are read as if they were flat.
     """
     if node.domain:
         return False
+    if _has_a_table(node):
+        return True
     if node.op_type == "ConvTranspose":
         same = node.attributes.get("auto_pad", "NOTSET") in {"SAME_UPPER", "SAME_LOWER"}
         return same and any(node.attributes.get("output_padding") or ()) and "output_shape" not in node.attributes
@@ -50,11 +57,18 @@ def misread_type(node: Node, known: ValueType | None) -> ValueType | None:
     Args:
         known: Type of the output as far as it is known, but for its shape.
     """
+    if _has_a_table(node):
+        return replace(known, shape=None) if isinstance(known, TensorType) else known
     first = node.inputs[0].type if node.inputs and node.inputs[0] is not None else None
     if not isinstance(first, TensorType) or first.shape is None or not isinstance(known, TensorType):
         return known
     rule = {"ConvTranspose": _deconvolved, "Squeeze": _squeezed, "Unsqueeze": _unsqueezed}.get(node.op_type, _pooled)
     return replace(known, shape=rule(node, first.shape))
+
+
+def _has_a_table(node: Node) -> bool:
+    types = [value.type for value in node.inputs[1:] if value is not None] if node.op_type in _LISTS else []
+    return any(isinstance(one, TensorType) and one.shape is not None and len(one.shape) > 1 for one in types)
 
 
 def _axes(node: Node) -> list[int]:
