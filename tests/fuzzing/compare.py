@@ -126,7 +126,7 @@ def spread_of(case: Case, feeds: Feeds, seed: int = 0) -> Spread | None:
     drawn = []
     with made[0]:
         noises = [{name: _noise(*one, numbers) for name, one in shapes.items()} for _ in range(DRAWS)]
-        for noise in [*noises, {name: _cancelling(*one) for name, one in shapes.items()}]:
+        for noise in [*noises, {name: _to_whole(*one) for name, one in shapes.items()}]:
             ran: Outcome = guarded(lambda noise=noise: made[0].run(None, {**feeds, **noise}))  # type: ignore[misc]
             if ran.outputs is None:
                 return None
@@ -157,11 +157,14 @@ def _noise(array: np.ndarray[Any, Any], share: float, numbers: np.random.Generat
         return np.asarray(np.nan_to_num((_reach(array, share) * signs).astype(array.dtype)))
 
 
-def _cancelling(array: np.ndarray[Any, Any], share: float) -> np.ndarray[Any, Any]:
-    """Errors that make zero of the elements which are nothing but error: sums of integers cancel there exactly."""
+def _to_whole(array: np.ndarray[Any, Any], share: float) -> np.ndarray[Any, Any]:
+    """Errors that make whole numbers of the elements which are that near to them: sums of integers cancel to 0 exactly,
+    and functions reach 1 sooner or later."""
     with np.errstate(all="ignore"):
-        nothing = np.abs(array.astype(np.float64)) <= _reach(array, share)
-    return np.asarray(np.where(nothing & (share == 1), -array, np.zeros_like(array)))
+        wide = array.astype(np.float64)
+        gap = np.rint(wide) - wide
+        near = (np.abs(gap) <= _reach(array, share)) & (share == 1)
+        return np.asarray(np.where(near, gap, 0.0).astype(array.dtype))
 
 
 def _reach(array: np.ndarray[Any, Any], share: float) -> np.ndarray[Any, Any]:

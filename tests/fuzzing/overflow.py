@@ -29,6 +29,9 @@ ReduceSum Sum
 SUMS = frozenset(_SUMS.split())
 """Operators that add up products or inputs."""
 
+RECURRENT = frozenset({"GRU", "LSTM", "RNN"})
+"""Operators that add up products before functions that make small numbers of them."""
+
 NEAR = 0.001
 """Share of the largest number from which on a sum of magnitudes may overflow: nodes that are merged scale them."""
 WAYS = (0.0, np.inf, -np.inf, np.nan)
@@ -48,11 +51,16 @@ def open_elements(model: onnx.ModelProto, values: Feeds) -> dict[str, Array]:
         model: The model.
         values: What is known: inputs, constants, and results of nodes.
     """
-    found = {}
+    found: dict[str, Array] = {}
     behind: set[str] = set()
     for node in model.graph.node:
         if not behind.isdisjoint(node.input):
             behind |= set(node.output)
+        if node.op_type in RECURRENT and not node.domain:
+            near_states = dict(_states(node, values))
+            found |= near_states
+            behind |= set(near_states)
+            continue
         if node.domain or not node.output or node.output[0] not in values:
             continue
         result = values[node.output[0]]
@@ -141,6 +149,33 @@ def _beyond_half(node: onnx.NodeProto, values: Feeds, result: Array) -> Array | 
     return np.asarray(near)
 
 
+def _states(node: onnx.NodeProto, values: Feeds) -> Iterator[tuple[str, Array]]:
+    """For each output of a recurrent layer, the rows from the step on at which a product of the sequence may overflow.
+
+    Whether a gate is closed or not a number then depends on the order of the terms.
+    """
+    if any(name not in values for name in node.input[:2]):
+        return
+    attributes = {one.name: one.s or one.i for one in node.attribute if one.name in {"direction", "layout"}}
+    by_batch = bool(attributes.get("layout", 0))
+    x, w = (np.abs(values[name].astype(np.float64)) for name in node.input[:2])
+    if x.ndim != 3 or w.ndim != 3 or x.shape[2] != w.shape[2] or values[node.input[0]].dtype.kind not in "fV":
+        return
+    x, w = (np.where(np.isfinite(one), one, 0.0) for one in (x.swapaxes(0, 1) if by_batch else x, w))
+    largest = float(ml_dtypes.finfo(values[node.input[0]].dtype).max)  # type: ignore[no-untyped-call]
+    near = (np.einsum("tbi,dgi->tdbg", x, w) > NEAR * largest).any(-1, keepdims=True)
+    for direction in range(near.shape[1]):
+        backwards = direction == 1 or attributes.get("direction") == b"reverse"
+        part = near[::-1, direction] if backwards else near[:, direction]
+        part[:] = np.logical_or.accumulate(part, axis=0)
+    for place, name in enumerate(node.output):
+        whole = near if place == 0 else near.any(0)
+        if by_batch:
+            whole = np.moveaxis(whole, -2, 0)
+        if name in values and near.any():
+            yield name, np.broadcast_to(whole, values[name].shape)
+
+
 def _weighs_padding(node: onnx.NodeProto, values: Feeds) -> bool:
     """Whether a weight that is not finite may meet padding: who skips the padding gets no NaN from the product."""
     if node.op_type not in {"Conv", "ConvTranspose"}:
@@ -176,7 +211,11 @@ def _without(model: onnx.ModelProto, cut: set[str], values: Feeds) -> onnx.Model
     left = onnx.ModelProto()
     left.CopyFrom(model)
     del left.graph.node[:]
-    left.graph.node.extend([node for node in model.graph.node if not node.output or node.output[0] not in cut])
+    for node in model.graph.node:
+        if node.output and not cut.issuperset(filter(None, node.output)):
+            kept = left.graph.node.add()
+            kept.CopyFrom(node)
+            kept.output[:] = [f"{name}_computed" if name in cut else name for name in node.output]
     for name in sorted(cut):
         array = values[name]
         kind = helper.np_dtype_to_tensor_dtype(array.dtype)

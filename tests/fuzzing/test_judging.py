@@ -267,6 +267,17 @@ def test_a_sum_that_cancels_may_be_zero() -> None:
     assert _judged(case, _with((0, 1), np.nan)) != ""
 
 
+def test_a_function_that_is_almost_one_may_be_one() -> None:
+    """A power of a negative number is a number only for whole exponents."""
+    x = np.array([3.8, 0.5], np.float32)
+    case = _case("<float k = {-0.5}> { a = Erf(x) y = Pow(k, a) }", "float[2] x", x=x)
+    (exact,) = run_numpy(case).outcomes
+    assert exact.outputs is not None
+    assert np.isnan(exact.outputs[0][1])
+    assert _judged(case, _with((0,), -0.5)) == _judged(case, _with((0,), np.nan)) == ""
+    assert _judged(case, _with((1,), -0.5)) != ""
+
+
 def test_the_mean_of_equal_elements_is_rounded() -> None:
     """Divided by almost nothing, an error of the mean shows: in rows of equal elements, and nowhere else."""
     w = np.linspace(0.5, 2, 12, dtype=np.float32)
@@ -285,6 +296,29 @@ def test_signs_of_infinities_behind_an_overflow_are_open() -> None:
         assert _judged(case, _with((0, 0), value)) == ""
     fed = np.where(np.abs(x) > 1e38, np.float32(np.inf), x)
     assert _judged(_case("{ a = MatMul(x, x) y = Sign(a) }", "float[4,4] x", x=fed), _with((0, 0), -1)) != ""
+
+
+@pytest.mark.parametrize(("layout", "direction"), [(0, "forward"), (0, "reverse"), (1, "forward")])
+def test_gates_whose_sums_may_overflow_are_open(layout: int, direction: str) -> None:
+    """3e38 + 3e38 - ∞ is -∞ or NaN, which closes the gate or not; rows whose sums do not overflow have no choice."""
+    x = np.ones((3, 2, 3), np.float32)
+    x[1, 0] = 3e38, 3e38, -np.inf
+    signature = "float[3,2,3] x, float[1,12,3] w, float[1,12,3] r"
+    w = np.ones((1, 12, 3), np.float32)
+    case = _case(
+        f'{{ y = LSTM<hidden_size = 3, direction = "{direction}", layout = {layout}>(x, w, r) }}',
+        signature.replace("float[3,2,3]", "float[2,3,3]") if layout else signature,
+        x=x.swapaxes(0, 1).copy() if layout else x,
+        w=w,
+        r=w,
+    )
+
+    def at(time: int, batch: int) -> tuple[int, ...]:
+        return (batch, time, 0, 1) if layout else (time, 0, batch, 1)
+
+    last, first = (0, 2) if direction == "reverse" else (2, 0)
+    for time, batch, excused in ((1, 0, True), (last, 0, True), (first, 0, False), (1, 1, False)):
+        assert (_judged(case, _with(at(time, batch), 0.25)) == "") is excused
 
 
 def test_sums_that_ieee_fixes_are_not_excused() -> None:
