@@ -28,7 +28,7 @@ from proselint.tools import LintFile
 
 ROOT = Path(__file__).resolve().parent.parent
 
-OPENINGS = re.compile(r"(?:What|Which|Of|As|Whoever)\b")
+OPENINGS = re.compile(r"(?:What|Which|Of|As|Who|Whoever|How)\b|Where (?=[^,.:]*[.:])")
 """First words of docstrings that are clauses instead of sentences or noun phrases."""
 
 WORDS = re.compile(

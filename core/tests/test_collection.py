@@ -47,7 +47,7 @@ def test_what_became_garbage_is_collected_in_time(monkeypatch: pytest.MonkeyPatc
 
 
 def test_a_large_heap_is_not_collected_for_a_small_graph(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As Python itself does it: a quarter of the old objects have to be new."""
+    """A quarter of the old objects have to be new, as for Python itself."""
     monkeypatch.setattr(collection, "_LEAST", 10)
     uncounted = collection._Uncounted()
     uncounted.collect()

@@ -33,7 +33,7 @@ class ModelUnavailableError(RuntimeError):
 
 
 def cache_folder() -> Path:
-    """Where model files are kept: `$ORT_PY_MODEL_CACHE`, else `~/.cache/ort-py/models`."""
+    """Folder of model files: `$ORT_PY_MODEL_CACHE`, else `~/.cache/ort-py/models`."""
     chosen = os.environ.get("ORT_PY_MODEL_CACHE")
     return Path(chosen) if chosen else Path.home() / ".cache" / "ort-py" / "models"
 

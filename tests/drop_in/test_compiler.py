@@ -28,7 +28,7 @@ def compiler(runtime: Any, source: Any = LINEAR, **arguments: Any) -> Any:
 
 
 def initializers(data: bytes | Path) -> Any:
-    """Where each constant of a model is."""
+    """Place of each constant of a model."""
     loaded = onnx.load_model_from_string(data) if isinstance(data, bytes) else onnx.load(data, load_external_data=False)
     return [
         (one.name, one.data_location, sorted((entry.key, entry.value) for entry in one.external_data))

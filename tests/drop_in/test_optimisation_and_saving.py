@@ -130,7 +130,7 @@ def test_optimisers_are_disabled_by_name(disabled: list[str]) -> None:
 
 
 def weights(runtime: Any, folder: Path, entries: dict[str, str]) -> Any:
-    """Where each initializer of the written model is, and which files there are."""
+    """Place of each initializer of the written model, and the names of its files."""
     path, results = saved(runtime, folder, entries=entries)
     proto = onnx.load(path, load_external_data=False)
     places = {

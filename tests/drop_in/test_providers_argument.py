@@ -333,7 +333,7 @@ def test_a_delegate_is_told_about_the_model() -> None:
 
 @pytest.mark.parametrize("recorded", ["1", "0"])
 def test_the_assignment_is_told_alike(recorded: str) -> None:
-    """Where it was recorded: each provider with the operators of its nodes."""
+    """The recorded placement: each provider with the operators of its nodes."""
 
     def case(runtime: Any) -> Any:
         options = runtime.SessionOptions()

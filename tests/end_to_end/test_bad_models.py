@@ -207,7 +207,7 @@ def case(request: pytest.FixtureRequest) -> Case:
 
 @pytest.fixture
 def path(case: Case, tmp_path: Path) -> Path:
-    """Where the case's model lies; a file outside its folder is there to be stolen."""
+    """Folder of the case's model; a file outside its folder is there to be stolen."""
     (tmp_path / "secret.bin").write_bytes(bytes(16))
     folder = tmp_path / "folder"
     folder.mkdir()

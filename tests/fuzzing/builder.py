@@ -315,7 +315,7 @@ class Builder:
     # -- snapshots ----------------------------------------------------------------------------------------------
 
     def mark(self) -> tuple[int, int, int, int]:
-        """Where the graph ends now, for `back`."""
+        """End of the graph now, for `back`."""
         return len(self.nodes), len(self.initializers), len(self.inputs), len(self.values)
 
     def back(self, mark: tuple[int, int, int, int]) -> None:

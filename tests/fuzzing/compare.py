@@ -168,7 +168,7 @@ def _to_whole(array: np.ndarray[Any, Any], share: float) -> np.ndarray[Any, Any]
 
 
 def _reach(array: np.ndarray[Any, Any], share: float) -> np.ndarray[Any, Any]:
-    """How far elements may be off: relative to each, and to the largest of the array, which is what sums err by."""
+    """Differences that elements may have: relative to each, and to the largest of the array, as sums err by that."""
     wide = array.astype(np.float64)
     finite = np.abs(wide[np.isfinite(wide)])
     largest = float(finite.max()) if finite.size else 0.0

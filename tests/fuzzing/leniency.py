@@ -1,4 +1,4 @@
-"""What onnxruntime and the reference do beyond the specification, and what onnxruntime writes otherwise than we do.
+"""Results of onnxruntime and the reference beyond the specification, and those that onnxruntime writes otherwise.
 
 A rule of this file excuses a difference only if the case itself shows the cause: operands of a named operator that the
 specification does not let broadcast, or an operator that is defined by two others. This file knows nothing of the

@@ -240,7 +240,7 @@ def test_planted_errors_excuse_what_rounding_moves_only() -> None:
 
 
 def _judged(case: Case, change: Callable[[Any], Any]) -> str:
-    """What is said of a result that is changed, after errors were planted."""
+    """The judgement of a result that is changed, after errors were planted."""
     (exact,) = run_numpy(case).outcomes
     assert exact.outputs is not None
     result = exact.outputs[0]

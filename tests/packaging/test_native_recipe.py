@@ -45,7 +45,7 @@ def test_another_pinned_release_is_refused(tmp_path: Path) -> None:
 
 
 def test_an_archive_without_a_sum_is_refused(tmp_path: Path) -> None:
-    """What is built is what was reviewed, whatever the address gives."""
+    """The built sources are those that were reviewed, whatever the address gives."""
     (problem,) = check_native.problems(root=_changed(tmp_path, "set(RELEASE_SHA256 ", "set(RELEASE_SHA256 x"))
     assert "whose SHA-256 it does not state" in problem
 

@@ -60,7 +60,7 @@ class Environment:
 
     @property
     def site_packages(self) -> Path:
-        """Where distributions are."""
+        """Folder of the distributions."""
         (found,) = self.folder.glob("Lib/site-packages" if sys.platform == "win32" else "lib/python*/site-packages")
         return found
 

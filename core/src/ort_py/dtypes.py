@@ -139,11 +139,7 @@ _BITS: dict[DataType, int] = {data_type: dtype.itemsize * 8 for data_type, dtype
 
 @cache
 def numpy_dtype(data_type: DataType | int) -> np.dtype[Any]:
-    """The dtype a tensor of this element type has in a slot: NumPy's, else `ml_dtypes`'; object for strings.
-
-    Raises:
-        InvalidArgument: No such element type.
-    """
+    """The dtype a tensor of this element type has in a slot: NumPy's, else `ml_dtypes`'; object for strings."""
     try:
         data_type = DataType(data_type)
     except ValueError:
@@ -251,11 +247,7 @@ _PATTERN = r"(tensor|sparse_tensor|seq|optional|map)\((.*)\)"
 
 
 def parse_value_type(text: str) -> ValueType:
-    """Read a type string of the ONNX schemas, e.g. ``seq(tensor(float))``; shapes are unknown.
-
-    Raises:
-        InvalidArgument: The text is not a type string.
-    """
+    """Read a type string of the ONNX schemas, e.g. ``seq(tensor(float))``; shapes are unknown."""
     match = re.fullmatch(_PATTERN, text.replace(" ", ""))
     if match is None:
         raise InvalidArgument(

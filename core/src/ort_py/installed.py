@@ -48,11 +48,7 @@ class InstalledDistribution:
         self.location, self._name = os.path.split(folder)
 
     def read_text(self, name: str) -> str | None:
-        """A file of the metadata, or None if it cannot be opened.
-
-        Raises:
-            UnicodeDecodeError: It is not UTF-8.
-        """
+        """A file of the metadata, or None if it cannot be opened."""
         try:
             with open(os.path.join(self._folder, name), encoding="utf-8") as file:  # noqa: PTH118, PTH123 - see above
                 return file.read()
@@ -65,11 +61,7 @@ class InstalledDistribution:
         return self._name.partition("-")[0].removesuffix(".egg-info")
 
     def header(self, field: str) -> str:
-        """A field of the metadata, ``""`` where there is none.
-
-        Raises:
-            UnicodeDecodeError: The metadata is not UTF-8.
-        """
+        """A field of the metadata, ``""`` where there is none."""
         text = self.read_text("METADATA") or self.read_text("PKG-INFO") or ""
         found = re.search(rf"^{field}:[ \t]*(\S.*?)[ \t]*$", text.partition("\n\n")[0], re.MULTILINE)
         return found[1] if found else ""

@@ -25,7 +25,7 @@ def target(tmp_path: Path) -> Path:
 
 
 def test_the_report_says_what_was_written(target: Path) -> None:
-    """As a record, as text, and as JSON."""
+    """The description is given as a record, as text, and as JSON."""
     said: list[str] = []
     report = ort_py.compile_model(model_bytes(RELU), target, providers=CPU, inputs=FEED, progress=said.append)
     assert (report.path, report.bytes) == (str(target), target.stat().st_size)

@@ -64,7 +64,7 @@ def test_it_appears_whole_or_not_at_all(path: Path, tmp_path: Path) -> None:
 
 
 def test_every_changed_byte_of_the_description_is_noticed(path: Path) -> None:
-    """Of the head, too; and every cut."""
+    """Damage of the head is found, too, and every cut."""
     content = path.read_bytes()
     _, start = description_of(content)
     for place in range(start - start % 64):
@@ -130,7 +130,7 @@ def test_parts_outside_of_the_file_are_refused(tmp_path: Path, parts: object) ->
 
 
 def test_a_damaged_part_is_not_given(path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """Of blocks that are only mapped, those who use them compare the checksum."""
+    """Blocks that are only mapped have their checksums compared when they are used."""
     content = bytearray(path.read_bytes())
     content[content.find(b'{"one": 1}') + 3] ^= 1
     content[content.find(b"compiled", content.find(LARGE)) + 3] ^= 1

@@ -188,7 +188,7 @@ def test_too_many_bytes_are_not_written(
 def test_forms_of_any_size_are_written_where_that_is_wanted(
     store: CacheStore, forms: list[PackedForm], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of a model that will be shipped."""
+    """The prepared forms of a model that will be shipped."""
     monkeypatch.setattr(kept_forms, "_MOST_BYTES", 1000)
     small = PackedForm(PackedKey("small", ("w",)), np.ones(3, np.float32), ())
     for number, some in enumerate(([small], forms)):

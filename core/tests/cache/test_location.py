@@ -1,4 +1,4 @@
-"""Where the cache is: option, environment, the user's folder; and how large it may be."""
+"""The place of the cache: option, environment, the user's folder; and its size."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ def test_json_has_the_parts(call: Call, save: Save, tmp_path: Path) -> None:
 
 
 def test_info_shows_what_a_file_was_made_for(call: Call, save: Save, tmp_path: Path) -> None:
-    """As text and as JSON; also why it does not fit."""
+    """The description is text or JSON, and says why the model does not fit."""
     target = tmp_path / "m.ortpy"
     call("compile", save(RELU), "-o", target)
     outcome = call("info", target)

@@ -364,7 +364,7 @@ def test_automatic_takes_every_usable_one_by_rank(zoo: FakeInstallation, caplog:
 
 
 def test_the_role_is_named_last(installation: FakeInstallation) -> None:
-    """Where something ranks between CPU and its stand-in, too."""
+    """The order also holds where something ranks between CPU and its stand-in."""
     installation.add_cpu()
     installation.add(FakeFactory("FastCpuExecutionProvider", rank=5, stands_in_for=CPU_ROLE))
     installation.add(FakeFactory("OtherExecutionProvider", rank=1))

@@ -67,7 +67,7 @@ RESTORED = ["providers", "restore", "compile", "plan"]
 
 
 def result(session: ort_py.InferenceSession) -> Any:
-    """What a session computes."""
+    """The results of a session."""
     return session.run(None, FEED)[0].tolist()
 
 
@@ -221,7 +221,7 @@ def test_planning_that_fails_is_refused(compiled: Path, monkeypatch: pytest.Monk
 
 
 def test_models_that_are_not_trusted_are_refused(compiled: Path) -> None:
-    """What the limits for them require is checked when an ONNX model is read."""
+    """The requirements of the limits are checked when an ONNX model is read."""
     options = ort_py.SessionOptions()
     options.limits = ort_py.Limits.untrusted()
     with pytest.raises(ort_py.CompiledModelError, match="models that are not trusted"):
@@ -431,7 +431,7 @@ def test_a_damaged_original_is_an_error(embedding: Path, monkeypatch: pytest.Mon
 
 
 def test_it_may_be_replaced_while_it_is_used(compiled: Path, tmp_path: Path) -> None:
-    """Whoever compiles again exchanges the file; a session keeps the one that it has mapped."""
+    """Another compilation exchanges the file; a session keeps the one that it has mapped."""
     session = ort_py.InferenceSession(compiled)
     ort_py.compile_model(model_bytes(TEXT.replace("Relu", "Abs")), compiled, providers=CPU)
     os.utime(compiled)

@@ -220,7 +220,7 @@ def test_threads_decline_side_by_side(choosy: Choosy) -> None:
 
 
 def test_the_parallel_executor_answers_too(choosy: Choosy) -> None:
-    """Where branches of the graph run at the same time."""
+    """Regions also decline where branches of the graph run at the same time."""
     text = """g (float[N, 3] x) => (float[N, 3] y) {
         a = Mul(x, x) b = Sin(a) c = Relu(x) d = Cos(c) e = Sub(b, d) y = Relu(e)
     }"""

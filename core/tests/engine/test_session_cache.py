@@ -299,7 +299,7 @@ def test_a_racy_file_is_read_each_time(
 def test_a_damaged_digest_is_found_out_again(
     large: Path, options: ort_py.SessionOptions, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What is remembered is checked as everything in the folder is."""
+    """Remembered content is checked as everything in the folder is."""
     opened(large, options)
     (record,) = folder.glob("*.digest")
     content = bytearray(record.read_bytes())

@@ -67,7 +67,7 @@ def test_an_unlimited_process_has_headroom() -> None:
 
 @LINUX
 def test_a_limited_process_has_what_is_left() -> None:
-    """As much as can be mapped."""
+    """The headroom is as much as can be mapped."""
     program = """
     import resource
     from ort_py.platform.headroom import has_headroom

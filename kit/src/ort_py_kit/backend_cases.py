@@ -171,9 +171,6 @@ def compare(actual: Any, expected: Any, case: _Judged) -> None:
 
     Args:
         actual: The result: a NumPy array or scalar, a list, None.
-
-    Raises:
-        AssertionError: They differ.
     """
     if isinstance(expected, list):
         assert isinstance(actual, list), f"{type(actual).__name__} instead of a sequence"

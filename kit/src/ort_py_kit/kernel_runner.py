@@ -204,9 +204,6 @@ def check_ownership(definition: KernelDef, inputs: Sequence[Any], outputs: Seque
         definition: The kernel.
         inputs: Arguments of the call.
         outputs: Results of the call. Values that are not NumPy arrays are ignored.
-
-    Raises:
-        AssertionError: An output shares memory with an input.
     """
     for number, result in enumerate(outputs):
         for position, given in enumerate(inputs):

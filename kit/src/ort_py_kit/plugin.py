@@ -42,11 +42,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Read and check the options.
-
-    Raises:
-        pytest.UsageError: One is malformed.
-    """
+    """Read and check the options."""
     options = {}
     for text in config.getoption("--provider-option"):
         name, equals, value = text.partition("=")

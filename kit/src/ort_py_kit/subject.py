@@ -95,9 +95,6 @@ class Subject:
 
         Returns:
             A value for each option of the schema.
-
-        Raises:
-            OptionError: An option or a value is wrong.
         """
         schema = self.factory().option_schema if schema is None else schema
         return check_options(self.name, schema, given).values

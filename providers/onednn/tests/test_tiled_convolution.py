@@ -91,7 +91,7 @@ def test_it_is_a_product(monkeypatch: pytest.MonkeyPatch, plans: list[Plan], cha
 
 @pytest.mark.parametrize("attributes", [{"pads": [1, 0, 0, 1]}, {"output_padding": [1, 1]}, {"dilations": [2, 2]}])
 def test_other_windows_stay_convolutions(attributes: dict[str, Any]) -> None:
-    """Where something is cut off, added or left between."""
+    """Windows that cut something off, add something or leave something between."""
     data, feeds = _network(8, (2, 2), **attributes)
     assert_close(run_here(data, feeds)[0], run_plain(data, feeds)[0])
 

@@ -354,7 +354,7 @@ def test_older_softmax(size: int, taken: bool) -> None:
 
 
 def test_pools_with_ceil_mode_and_no_such_window_are_taken() -> None:
-    """Where both formulas give the same windows."""
+    """Cases in which both formulas give the same windows."""
     text = """g (float[1, 1, 5, 5] x) => (float[1, 1, a, b] y) {
         y = MaxPool <kernel_shape = [2, 2], strides = [2, 2], ceil_mode = 1> (x)
     }"""

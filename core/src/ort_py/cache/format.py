@@ -74,9 +74,6 @@ def read_checked(file: BinaryIO) -> tuple[bytes, str]:
 
     Args:
         file: At its start.
-
-    Raises:
-        OSError: It cannot be read.
     """
     head = file.read(HEAD_BYTES)
     size = os.fstat(file.fileno()).st_size

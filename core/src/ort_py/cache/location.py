@@ -60,11 +60,7 @@ def cache_bytes(environment: Mapping[str, str] = os.environ) -> int:
 
 
 def parse_size(text: str, name: str) -> int:
-    """A number of bytes, with K, M, G or T for powers of 1024.
-
-    Raises:
-        OptionError: It is not a size.
-    """
+    """A number of bytes, with K, M, G or T for powers of 1024."""
     match = re.fullmatch(_SIZE, text, re.IGNORECASE)
     if match is None:
         raise OptionError(

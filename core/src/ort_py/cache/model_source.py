@@ -109,7 +109,7 @@ class SourceFile:
         return self.contents.digest(self.path, self.identity) == fingerprint
 
     def found(self, path: str) -> str:
-        """Where a file of external data really lies, if it is not beside a link to the model but beside the model."""
+        """The real place of a file of external data, if it is not beside a link to the model but beside the model."""
         if self.real_folder is None or self.folder is None or Path(path).exists():
             return path
         return os.fspath(self.real_folder / Path(path).relative_to(self.folder))

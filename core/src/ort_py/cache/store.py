@@ -54,7 +54,7 @@ class StoredFile:
 
 
 class FileStore(Protocol):
-    """Where files of the cache are: a folder, or one file that contains them all."""
+    """The place of the cache's files: a folder, or one file that contains them all."""
 
     def mapped(self, key: str, kind: str) -> Any | None:
         """The content of a file, read-only, with the buffer protocol; its blocks are not checked. None if there is no

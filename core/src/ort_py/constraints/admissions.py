@@ -117,9 +117,6 @@ def check_memory(largest: tuple[int, str], single: int | None) -> None:
     Args:
         largest: Bytes of the value, and its name.
         single: The bound, in bytes; None for none.
-
-    Raises:
-        LimitError: It is larger.
     """
     size, name = largest
     if single is not None and size > single:

@@ -172,11 +172,7 @@ class GateProgram:
 
     @classmethod
     def of_record(cls, record: Mapping[str, Any]) -> GateProgram:
-        """The program of what `record` gave.
-
-        Raises:
-            KeyError, TypeError, ValueError: It is not such a record.
-        """
+        """The program of what `record` gave."""
         inputs, constants, code = record["program"]
         return cls(
             ConstraintProgram(

@@ -125,11 +125,7 @@ class NodeScope:
         return place < len(self.inputs) and self.inputs[place] is not None
 
     def tensor(self, place: int) -> Tensor:
-        """An input.
-
-        Raises:
-            Violation: It is absent.
-        """
+        """An input."""
         found = self.inputs[place] if place < len(self.inputs) else None
         if found is None:
             raise Violation(f"input {place} is missing")
@@ -140,7 +136,6 @@ class NodeScope:
 
         Raises:
             Unchecked: Its rank is not known.
-            Violation: It is absent.
         """
         found = self.tensor(place).shape
         if found is None:
@@ -236,11 +231,7 @@ class NodeScope:
             raise Unchecked(f"{what} is computed during the run")
 
     def require_same(self, place: int, shape: Dims, what: str) -> None:
-        """State the shape of an input.
-
-        Raises:
-            Violation: It has another shape.
-        """
+        """State the shape of an input."""
         self._assume_rank(place, len(shape))
         found = self.shape(place)
         if len(found) != len(shape):
@@ -304,11 +295,7 @@ class NodeScope:
         return tuple(found)
 
     def broadcast(self, *shapes: Dims) -> Dims:
-        """The shape that several broadcast to.
-
-        Raises:
-            Violation: They do not.
-        """
+        """The shape that several broadcast to."""
         rank = max((len(shape) for shape in shapes), default=0)
         result: list[Amount] = []
         for axis in range(-rank, 0):
@@ -328,11 +315,7 @@ class NodeScope:
         return tuple(result)
 
     def spreads_to(self, place: int, target: Dims, what: str) -> None:
-        """State that an input broadcasts to a shape without enlarging it.
-
-        Raises:
-            Violation: It does not.
-        """
+        """State that an input broadcasts to a shape without enlarging it."""
         shape = self.shape(place)
         if len(shape) > len(target):
             raise Violation(f"{what} has {len(shape)} axes, more than the {len(target)} that it is broadcast to")

@@ -108,7 +108,6 @@ class Assembler:
 
         Raises:
             LimitError: It was too short.
-            PluginError: A transform broke.
         """
         if int(self._options.graph_optimization_level) == 0:
             with report.stage("optimise"):

@@ -175,7 +175,7 @@ def restore_compiled(
     options: SessionOptions,
     provider_options: Mapping[str, Mapping[str, str]],
 ) -> Restored | None:
-    """The prepared model in a compiled model; None if the original model has to be prepared anew.
+    """The prepared model in a compiled model; None if the original model has to be prepared again.
 
     Args:
         given: The compiled model, opened.
@@ -214,7 +214,7 @@ def _no_external_data(location: str) -> MappedFile:
 def expect_original(
     given: GivenModel, options: SessionOptions, reasons: Sequence[str], cause: Exception | None = None
 ) -> None:
-    """Log why a compiled model is not used, if the original model in it is prepared anew instead.
+    """Log why a compiled model is not used, if the original model in it is prepared again instead.
 
     Raises:
         CompiledModelError: The file does not contain the original model, or the options forbid to use it.

@@ -67,7 +67,6 @@ def optimise(
 
     Raises:
         InvalidArgument: The options switch off a transform whose name is nearly one that exists.
-        PluginError: A transform broke.
     """
     transforms = transforms_of(contributions, providers)
     disabled, notes = switched_off(options.disabled_transforms, [one.name for one in transforms])

@@ -1,4 +1,4 @@
-"""A prepared model as the content of a file and back: the graph, who runs each node, and the constants.
+"""A prepared model as the content of a file and back: the graph, the provider of each node, and the constants.
 
 Between `session_cache` and `compiled_model`, which decide where such a file lies and when it counts, and the rooms
 `cache` and `graph`, which know its parts. The description has two lines: a head with what users are told about the
@@ -60,7 +60,7 @@ class Prepared:
 
 
 def head_of_model(model: Model, assignment: Assignment, notes: Sequence[str]) -> dict[str, Any]:
-    """What users are told about a prepared model without reading all of it."""
+    """Information for users about a prepared model, without reading all of it."""
     return {
         "title": Path(model.source).name or model.graph.name,
         "nodes": len(assignment.nodes),

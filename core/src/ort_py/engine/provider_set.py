@@ -156,11 +156,7 @@ class ProviderSet:
             self.participants.names = ()
 
     def note_failure(self, provider: str, error: Exception, node: str = "", kind: FallbackKind = "assignment") -> None:
-        """Record that a provider failed while it was introduced, asked or compiling, and that others take over.
-
-        Raises:
-            PluginError: No other provider may take over.
-        """
+        """Record that a provider failed while it was introduced, asked or compiling, and that others take over."""
         self.failed = True
         others = [other.name for other in self.in_use if other.name != provider]
         if not others or not self._policy.may_replace(error):

@@ -22,11 +22,7 @@ def wants_runs(provider: IExecutionProvider) -> bool:
 
 
 def begin_run(providers: Iterable[IExecutionProvider]) -> None:
-    """Tell providers that a run begins.
-
-    Raises:
-        EPFail: One of them raised.
-    """
+    """Tell providers that a run begins."""
     for provider in providers:
         try:
             provider.on_run_start()

@@ -144,11 +144,7 @@ class Runner:
         return partial(self._bound.bind, targets=slots)
 
     def begin(self, feed: Mapping[str, Any]) -> Frame:
-        """A frame with its inputs filled, for a caller who runs its steps one by one; it must go back to `pool`.
-
-        Raises:
-            MissingInputError, InvalidArgument: As for a run.
-        """
+        """A frame with its inputs filled, for a caller who runs its steps one by one; it must go back to `pool`."""
         frame = self.pool.take()
         try:
             frame.run_plainly()

@@ -57,11 +57,7 @@ def store(s: Slots, outputs: tuple[int, ...], results: Sequence[Any], release: t
 
 
 def truth(value: Any, where: Location) -> bool:
-    """A condition.
-
-    Raises:
-        InvalidArgument: It is not one bool.
-    """
+    """A condition."""
     if value is None or getattr(value, "size", 1) != 1:
         found = "absent" if value is None else f"an array of shape {tuple(value.shape)}"
         raise InvalidArgument(
@@ -73,11 +69,7 @@ def truth(value: Any, where: Location) -> bool:
 
 
 def one_integer(value: Any, what: str, where: Location) -> int:
-    """A number that steers a step.
-
-    Raises:
-        InvalidArgument: It is not one integer.
-    """
+    """A number that steers a step."""
     if getattr(value, "size", 1) != 1:
         raise InvalidArgument(
             f"The {what} is an array of shape {tuple(value.shape)}, not one integer.",

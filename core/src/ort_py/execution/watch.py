@@ -122,7 +122,6 @@ class RunWatch:
 
         Raises:
             Fail: The caller asked to stop.
-            LimitError: The time limit has passed.
         """
         if self._terminate is not None and self._terminate():
             raise Fail(
@@ -152,7 +151,6 @@ class RunWatch:
         """Refuse a kernel whose products cannot end within the time limit, before they begin.
 
         Raises:
-            LimitError: They cannot.
             MemoryLimitError: There is no memory for the buffers of the libraries that compute them.
         """
         if self._seconds is None:

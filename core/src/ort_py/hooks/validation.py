@@ -35,7 +35,7 @@ class PluginCheck:
         self._trial: pluggy.PluginManager | None = None
 
     def check(self, plugin: Any, name: str) -> None:
-        """As `validate_plugin`."""
+        """Check a plug-in as `validate_plugin` does."""
         trial, self._trial = self._trial or new_pluggy_manager(), None
         _validate(trial, plugin, name)
         trial.unregister(plugin)

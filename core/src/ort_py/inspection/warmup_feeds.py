@@ -51,7 +51,6 @@ def warmup_feeds(
 
     Raises:
         ArgumentTypeError: They are neither a mapping nor a list of mappings.
-        InvalidArgument: See `warmup`.
     """
     given = [shapes if shapes is not None else {}] if shapes is None or isinstance(shapes, Mapping) else shapes
     if isinstance(given, str) or not isinstance(given, Sequence) or not all(isinstance(one, Mapping) for one in given):

@@ -159,7 +159,6 @@ def bind_kernel(
 
     Raises:
         OrtPyError: The factory refused the node's attributes or constants.
-        PluginError: The factory broke.
     """
     context = _BoundContext(node, provider, services, constants, definition)
     try:

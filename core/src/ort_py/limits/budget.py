@@ -169,7 +169,6 @@ class Budget:
 
         Raises:
             LimitError: `Limits.load_seconds` have passed since this budget was made.
-            ModelLoadCanceled: The caller cancelled it.
         """
         if self._cancelled is not None and self._cancelled():
             raise ModelLoadCanceled(

@@ -88,9 +88,6 @@ def refuse_ahead(ahead: float, left: float, limit: float, name: str) -> None:
 
     Args:
         limit: Seconds that were allowed in total.
-
-    Raises:
-        LimitError: It would end after twice the limit.
     """
     if ahead - left > (_LATE - 1) * limit:
         raise LimitError(

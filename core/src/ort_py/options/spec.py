@@ -121,11 +121,7 @@ class Kind(Generic[T]):
         return replace(self, check=check, title=title or self.title)
 
     def carried(self, value: Any) -> Any:
-        """Convert a value from a model's metadata, where members of enumerations are numbers.
-
-        Raises:
-            ValueError: The enumeration has no such member.
-        """
+        """Convert a value from a model's metadata, where members of enumerations are numbers."""
         kind = self.types[0]
         return kind(value) if issubclass(kind, Enum) else value
 

@@ -18,22 +18,14 @@ VARIABLE = "ORT_PY_VERIFY"
 
 
 def check_share(share: float, source: str) -> float:
-    """Raise if the value is not a share.
-
-    Raises:
-        OptionError: It is not from 0 to 1.
-    """
+    """Raise if the value is not a share."""
     if not (math.isfinite(share) and 0 <= share <= 1):
         raise _refusal(source, repr(share))
     return float(share)
 
 
 def share_of(option: float | None) -> float:
-    """The share of runs to verify, from 0 to 1: the option, else the environment variable ``ORT_PY_VERIFY``, else 0.
-
-    Raises:
-        OptionError: The variable is not a number from 0 to 1.
-    """
+    """The share of runs to verify, from 0 to 1: the option, else the environment variable ``ORT_PY_VERIFY``, else 0."""
     if option is not None:
         return float(option)
     text = os.environ.get(VARIABLE, "").strip()

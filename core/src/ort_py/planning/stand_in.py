@@ -72,11 +72,7 @@ class StandIns:
         return StandIn(self, region, resources)
 
     def assignment(self, region: Region, planned: Assignment) -> Assignment:
-        """Kernels for all nodes of a region.
-
-        Raises:
-            EPFail: A node has no kernel on the host.
-        """
+        """Kernels for all nodes of a region."""
         found = Assignment()
         for node in region.nodes:
             found.specs[node] = planned.specs[node]

@@ -106,11 +106,7 @@ def _loaded_libraries() -> list[str]:
 
 
 def _opened(path: str) -> Any:
-    """A handle of a library that is loaded, whose functions keep the interpreter's lock: they only set a number.
-
-    Raises:
-        OSError: It is not loaded.
-    """
+    """A handle of a library that is loaded, whose functions keep the interpreter's lock: they only set a number."""
     if sys.platform == "win32":
         kernel = ctypes.WinDLL("kernel32")
         kernel.GetModuleHandleW.restype = ctypes.c_void_p

@@ -445,7 +445,7 @@ def test_without_a_share_nothing_is_in_the_way(share: float | None) -> None:
 
 
 def test_the_environment_gives_the_share(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where the option does not; the session that repeats is not verified itself."""
+    """The variable counts where the option is not set; the session that repeats is not verified itself."""
     monkeypatch.setenv("ORT_PY_VERIFY", "1")
     with open_session(RELU, share=None) as session:
         assert type(session.engine.runner) is VerifiedRunner

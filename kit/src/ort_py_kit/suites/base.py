@@ -28,11 +28,7 @@ class Problem(AssertionError):
 
 
 def fail(what: str, problems: Iterable[str] = (), *, fix: str) -> NoReturn:
-    """End a test with a message in three parts.
-
-    Raises:
-        pytest.fail.Exception: Always.
-    """
+    """End a test with a message in three parts."""
     lines = [what, *(f"  - {problem}" for problem in problems), f"What to change: {fix}"]
     pytest.fail("\n".join(lines), pytrace=False)
 

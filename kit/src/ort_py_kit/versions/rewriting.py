@@ -140,11 +140,7 @@ def _default(schema: defs.OpSchema, name: str) -> Any:
 
 
 def _check(model: onnx.ModelProto, wanted: OperatorVersion) -> None:
-    """Let ONNX judge the model; whether the version allows the types of the outputs is looked up in its schema.
-
-    Raises:
-        CannotRewrite: It is not a valid model.
-    """
+    """Let ONNX judge the model; whether the version allows the types of the outputs is looked up in its schema."""
     schema = schema_of(wanted)
     allowed = {one.type_param_str: set(one.allowed_type_strs) for one in schema.type_constraints}
     results = {value.name: value.type for value in model.graph.output}

@@ -1,4 +1,4 @@
-"""Where each operator's kernels are: the modules that declare kernels, and the operators each declares.
+"""The place of each operator's kernels: the modules that declare kernels, and the operators each declares.
 
 A new family is a file in this package and an entry here; a new operator is a word in its family's entry, with its
 domain and a colon in front unless that is ``ai.onnx``. Modules are imported when one of their operators is asked for.

@@ -24,7 +24,7 @@ def _strides(shape: tuple[int, ...]) -> list[int]:
 def element_positions(
     ctx: KernelContext, shape: tuple[int, ...], indices: Array, axis: int
 ) -> Array | tuple[slice, ...]:
-    """Where the elements that GatherElements and ScatterElements mean are in a tensor of `shape`.
+    """Positions of the elements that GatherElements and ScatterElements mean in a tensor of `shape`.
 
     Args:
         ctx: For the array module and for messages.
@@ -64,7 +64,7 @@ def element_positions(
 
 
 def _line_starts(xp: Any, strides: list[int], dims: tuple[int, ...], axis: int) -> list[Array]:
-    """Where lines along `axis` start, as arrays to be added: one for the axes before it, one for those behind."""
+    """Starts of the lines along `axis`, as arrays to be added: one for the axes before it, one for those behind."""
     starts = []
     for axes in (range(axis), range(axis + 1, len(dims))):
         start: Any = None

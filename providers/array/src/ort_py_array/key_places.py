@@ -1,4 +1,4 @@
-"""Where integers stand in a sorted list of keys: a table where the keys lie close together, else binary search.
+"""Places of integers in a sorted list of keys: a table where the keys lie close together, else binary search.
 
 Used by label encoders and n-gram tables. It does not depend on operators.
 """

@@ -1,4 +1,4 @@
-"""Where a maximum was: MaxPool's second output.
+"""Positions of maxima: MaxPool's second output.
 
 Taps are visited in the order of the flattened kernel and the first of equal values wins, as in other runtimes.
 """

@@ -66,7 +66,7 @@ class ArrayModuleProvider(IExecutionProvider):
     Args:
         name: As registered by the plug-in.
         xp: The array module: NumPy where None, or one with the names that NumPy and CuPy share.
-        device: Where its arrays are.
+        device: Device of its arrays.
         allocator: Memory of that device; None for the host's.
         transfers: Copies between the device and the host, both ways; none on the host.
         new_stream: Makes the stream of one frame; None where the device runs in the caller's order.
@@ -99,7 +99,7 @@ class ArrayModuleProvider(IExecutionProvider):
 
     @property
     def device(self) -> Device:
-        """Where its arrays are."""
+        """Device of its arrays."""
         return self._device
 
     @property

@@ -1,4 +1,4 @@
-"""Where the windows of convolutions and pools lie: kernel, strides, dilations, padding and output sizes.
+"""Positions of the windows of convolutions and pools: kernel, strides, dilations, padding and output sizes.
 
 Pure arithmetic on Python integers, for one to any number of spatial axes; knows no arrays. `Window` is made once a
 node from the attributes, `Window.placed` once for each size of picture. Convolution, pooling and their quantised

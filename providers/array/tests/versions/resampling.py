@@ -25,7 +25,7 @@ _ROUND: dict[str, Callable[[float], int]] = {
 
 
 def _position(mode: str, i: int, size: int, out: int, scale: float, roi: tuple[float, float]) -> float:
-    """Where output pixel `i` lies on the input; onnxruntime leaves an axis of scale 1 alone in every mode but one."""
+    """Place of output pixel `i` on the input; onnxruntime leaves an axis of scale 1 alone in every mode but one."""
     if scale == 1 and size == out and mode != "tf_crop_and_resize":
         return float(i)
     if mode == "asymmetric":

@@ -16,7 +16,7 @@ from ..test_limits import call
 
 
 def element_by_element(x: Any, sizes: tuple[int, ...]) -> Any:
-    """Where each element of the result comes from, by the documentation's words; 0 from outside."""
+    """Origin of each element of the result, by the documentation's words; 0 from outside."""
     y = np.zeros(sizes, x.dtype)
     for place in np.ndindex(*sizes):
         source = []

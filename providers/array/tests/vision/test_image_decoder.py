@@ -134,7 +134,7 @@ def test_a_large_picture_is_refused_before_it_is_decoded() -> None:
 
 @pytest.mark.parametrize("factor", [1.5, 3])
 def test_pillows_own_limit_is_an_error(factor: float, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where Pillow refuses, and where it only warns."""
+    """Pillow refuses some files, and only warns of others."""
     monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 1000)
     stream = header(100, int(10 * factor))
     with pytest.raises(

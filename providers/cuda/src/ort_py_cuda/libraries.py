@@ -168,7 +168,7 @@ def _folders(library: Library, major: int) -> list[Path]:
 
 
 def _system_folders() -> list[Path]:
-    """Where the system's loader looks too: conda's environment, packages of the system, what the user adds."""
+    """Further folders of the system's loader: conda's environment, packages of the system, what the user adds."""
     if _WINDOWS:
         return [Path(sys.prefix) / "Library" / "bin"]
     added = [Path(one) for one in os.environ.get("LD_LIBRARY_PATH", "").split(":") if one]

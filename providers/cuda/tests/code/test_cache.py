@@ -23,7 +23,7 @@ def test_what_was_put_comes_back(tmp_path: Path) -> None:
 
 
 def test_keys_tell_parts_apart() -> None:
-    """Where one ends and the next begins counts."""
+    """The border between one text and the next counts."""
     assert code_key(["ab", "c"]) != code_key(["a", "bc"])
 
 
@@ -89,7 +89,7 @@ def test_damaged_files(tmp_path: Path, damage: str, caplog: pytest.LogCaptureFix
 
 
 def test_the_oldest_files_go(tmp_path: Path) -> None:
-    """Where there would be too much."""
+    """Files are removed where there would be too much."""
     tmp_path.chmod(0o700)
     cache = CodeCache(tmp_path, capacity=500)
     keys = [code_key([str(number)]) for number in range(4)]

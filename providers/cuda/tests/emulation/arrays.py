@@ -25,7 +25,7 @@ class HostArray(np.ndarray[Any, Any]):
 
     @property
     def data(self) -> Any:
-        """Where it begins."""
+        """Its first byte."""
         return SimpleNamespace(ptr=self.__array_interface__["data"][0])
 
 

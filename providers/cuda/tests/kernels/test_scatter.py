@@ -72,7 +72,7 @@ def test_bfloat16_is_summed_in_float32() -> None:
 def test_what_must_not_depend_on_timing_is_the_librarys(
     reduction: str, wanted: list[int], device: host.HostDriver
 ) -> None:
-    """Where the session asks for that."""
+    """The library's kernel runs where the session asks for determinism."""
     inputs = [np.array([1, 2, 4], np.float32), np.array([0, 0, 1]), np.array([3, 5, 7], np.float32)]
     for operator, indices in (("ScatterElements", inputs[1]), ("ScatterND", inputs[1][:, None])):
         given = [inputs[0], indices, inputs[2]]

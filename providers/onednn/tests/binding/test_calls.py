@@ -142,7 +142,7 @@ def test_a_check_that_raises_ends_the_calls(make: Make) -> None:
 
 
 def test_a_watched_call_that_fails_is_named(make: Make) -> None:
-    """As in other runs."""
+    """The error names the call, as in other runs."""
     seen: list[Any] = []
     listed = make([(_recorder(seen), (), True), (_recorder(seen, 3), (), True)], ["good", "bad"])
     with pytest.raises(EPFail, match="bad"):

@@ -49,7 +49,7 @@ def test_ends_that_matter(chain: Chain) -> None:
     ],
 )
 def test_factors_are_merged(chain: list[Function], left: list[Function]) -> None:
-    """Where both make numbers larger, or both smaller; a change of sign is exact."""
+    """Functions merge if both make numbers larger, or both smaller; a change of sign is exact."""
     assert merged(chain) == left
 
 

@@ -1,4 +1,4 @@
-"""Where a value of a graph comes from, and what is known of its sign: for refusals that depend on what a node is fed.
+"""Origin of a value of a graph, and what is known of its sign: for refusals that depend on what a node is fed.
 
 Follows producers without recursion and only so far as the operators in its tables; knows nothing of OpenVINO.
 """

@@ -1,4 +1,4 @@
-"""Where integers may go to a device that computes them in fewer bits than they have.
+"""Conditions under which integers may go to a device that computes them in fewer bits than they have.
 
 OpenVINO's plug-ins keep int64 at the border of a model and compute in int32, saturating. That is right for shapes and
 indices, which no tensor is large enough to take beyond 32 bits, and wrong for a caller's numbers.

@@ -39,7 +39,7 @@ _DEVICE = re.compile(r"(?:CPU|GPU|NPU)(?:\.\d+)?|(?:AUTO|HETERO|MULTI)(?::.+)?")
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """Where and how a session's regions are compiled.
+    """Device and properties with which a session's regions are compiled.
 
     Attributes:
         device: OpenVINO's name of the device.

@@ -26,11 +26,7 @@ class Problem(str):
 
 
 def raise_problems(problems: Sequence[str], what: str, source: str, fix: str) -> None:
-    """Raise all problems in one message, with the class of the first. Does nothing if there is none.
-
-    Raises:
-        InvalidGraph: There is a problem.
-    """
+    """Raise all problems in one message, with the class of the first. Does nothing if there is none."""
     if not problems:
         return
     first, shown = problems[0], list(problems[:_MOST_SHOWN])

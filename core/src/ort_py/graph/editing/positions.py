@@ -61,11 +61,7 @@ class NodeList:
         return self._rank[node]
 
     def of(self, node: Node) -> int:
-        """Position of a node of the graph.
-
-        Raises:
-            KeyError: The node is not in the list.
-        """
+        """Position of a node of the graph."""
         return self._place(self._rank[node])
 
     def _place(self, rank: Rank) -> int:

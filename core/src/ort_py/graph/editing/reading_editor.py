@@ -218,11 +218,7 @@ class ReadingEditor(GraphEditor):
         return self._named
 
     def existing(self, nodes: Sequence[NodeSpec | str]) -> list[Node]:
-        """The nodes of these names or records, each once, in order.
-
-        Raises:
-            InvalidGraph: One is not in the graph (any more).
-        """
+        """The nodes of these names or records, each once, in order."""
         found: dict[Node, None] = {}
         for one in nodes:
             name = one if isinstance(one, str) else one.name

@@ -25,11 +25,7 @@ class Scope:
         self.outer = outer
 
     def find(self, name: str) -> Value | None:
-        """Look up the value of a name in this scope.
-
-        Raises:
-            KeyError: Nothing.
-        """
+        """Look up the value of a name in this scope."""
         scope: Scope | None = self
         while scope is not None:
             if name in scope.names:

@@ -164,9 +164,6 @@ def expect_unwritten(read: ModelSource) -> None:
     """Check that a model's file was not written to while it was parsed, since parsing reads it through a mapping.
 
     A replaced file is harmless: the mapping still shows the complete former file.
-
-    Raises:
-        Fail: The file was changed.
     """
     if read.file is None:
         return

@@ -17,11 +17,7 @@ __all__ = ["read_type", "text", "texts"]
 
 
 def text(value: Any) -> str:
-    """Decode a string field.
-
-    Raises:
-        InvalidProtobuf: It is not UTF-8.
-    """
+    """Decode a string field."""
     if isinstance(value, str):
         return value
     raise InvalidProtobuf(

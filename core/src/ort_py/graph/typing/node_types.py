@@ -25,11 +25,7 @@ def type_function(node: Node, schemas: SchemaRegistry | None) -> TypeFunction | 
 
 
 def contributed_types(node: Node, infer: TypeFunction) -> list[ValueType | None]:
-    """Types that a contributed function returns.
-
-    Raises:
-        PluginError: It broke.
-    """
+    """Types that a contributed function returns."""
     try:
         return list(infer(node_spec(node)))
     except OrtPyError:

@@ -21,11 +21,7 @@ _MAPPED_FROM = 1 << 20
 
 
 def mapped(file: BinaryIO, size: int) -> memoryview:
-    """The content of an open file, read-only. The file may be closed, and must not be cut short, while it is used.
-
-    Raises:
-        OSError: It cannot be read.
-    """
+    """The content of an open file, read-only. The file may be closed, and must not be cut short, while it is used."""
     if size < _MAPPED_FROM:
         return memoryview(file.read(size))
     return memoryview(mmap.mmap(file.fileno(), size, access=mmap.ACCESS_READ))

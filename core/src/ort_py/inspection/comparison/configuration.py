@@ -49,9 +49,6 @@ class SessionConfiguration:
         the cache.
 
         A provider that fails in a run is not replaced by another one: what was to be examined would be gone.
-
-        Raises:
-            OrtPyError: As for `InferenceSession`.
         """
         session = InferenceSession(model, self.settings(), self.providers, self.provider_options)
         session.disable_fallback()

@@ -38,9 +38,6 @@ def open_examined(
     """Open an engine to examine it.
 
     A provider that fails in a run is not replaced by another one: what was to be examined would be gone.
-
-    Raises:
-        OrtPyError: As for `InferenceSession`.
     """
     engine = open_engine(model, examining_options(options), providers, provider_options)
     engine.policy.enabled = False

@@ -91,11 +91,7 @@ class SteppedRun:
         return self.position >= len(self._plan.steps)
 
     def step(self) -> Executed:
-        """Run the next step.
-
-        Raises:
-            OrtPyError: It failed; as for a run.
-        """
+        """Run the next step."""
         frame, number = self._frame, self.position
         step = self._plan.steps[number]
         inputs = tuple([frame.slots[slot] for slot in step.inputs])

@@ -1,4 +1,4 @@
-"""What nothing reads: nodes and constants that no output needs, and optional outputs without readers.
+"""Removal of nodes and constants that no output needs, and of optional outputs without readers.
 
 Kernels need not compute such outputs, and rules see simpler nodes.
 """

@@ -108,11 +108,7 @@ class Call:
         return position < len(self.wanted) and self.wanted[position]
 
     def shape(self, position: int = 0) -> Shape:
-        """Shape of an input whose rank must be known.
-
-        Raises:
-            NotImplemented: It is not.
-        """
+        """Shape of an input whose rank must be known."""
         found = self.input(position).shape
         if found is None:
             raise unsupported(self, f"the rank of its input '{self.x(position)}' is unknown")

@@ -145,7 +145,7 @@ def places_of(
     seqlens_k: Array,
     total: Array,
 ) -> Places:
-    """Where the queries and keys of a call stand.
+    """Positions of the queries and keys of a call.
 
     Args:
         ctx: Context of the node.

@@ -124,7 +124,7 @@ def pages_of(ctx: KernelContext, table: Any, sequences: Sequences, blocks: int, 
 def slots_of(
     ctx: KernelContext, mapping: Array | None, sequences: Sequences, pages: Integers, blocks: int, rows: int
 ) -> Integers:
-    """Where each token's key and value go: row of the cache as if its pages were one; -1 for nowhere.
+    """Place for each token's key and value: row of the cache as if its pages were one; -1 for nowhere.
 
     Args:
         ctx: Context of the node.

@@ -145,7 +145,7 @@ def _matches(search: Callable[..., Any], data: bytes) -> Iterator[tuple[int, int
 
 
 def _after(data: bytes, place: int) -> int:
-    """Where the character after the one at `place` begins, in UTF-8."""
+    """First byte of the character after the one at `place`, in UTF-8."""
     lead = data[place] if place < len(data) else 0
     return place + 1 + (lead >= 0xC0) + (lead >= 0xE0) + (lead >= 0xF0)
 

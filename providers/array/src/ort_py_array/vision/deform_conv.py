@@ -195,7 +195,7 @@ def _in_pieces(xp: Any, x: Array, pieces: int) -> Pixels:
 
 
 def _tap_positions(xp: Any, place: Placement, dtype: Any) -> list[Array]:
-    """Where the taps would be without offsets, in pixels: ``(taps, points)`` an axis."""
+    """Positions of the taps without offsets, in pixels: ``(taps, points)`` an axis."""
     rank = len(place.out)
     found = []
     for axis in range(rank):

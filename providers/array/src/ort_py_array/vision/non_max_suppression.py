@@ -51,7 +51,7 @@ class _Boxes:
         return _Boxes(self.top[index], self.left[index], self.bottom[index], self.right[index], self.area[index])
 
     def overlap(self, other: _Boxes, threshold: Any) -> Any:
-        """Where the intersection over union of two sets of boxes, which broadcast, is above a threshold."""
+        """Whether the intersection over union of two sets of boxes, which broadcast, is above a threshold."""
         shared = np.minimum(self.bottom, other.bottom)
         scratch = np.maximum(self.top, other.top)
         shared -= scratch

@@ -38,7 +38,7 @@ _INFERENCE = 0
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where one gate's matrix and bias lie in the block, in bytes from its start."""
+    """Positions of one gate's matrix and bias in the block, in bytes from its start."""
 
     matrix: int
     bias: int

@@ -151,7 +151,7 @@ class Parameter:
 
     @property
     def address(self) -> int:
-        """Where it is; 0 for none."""
+        """Its address; 0 for none."""
         return 0 if self.array is None else int(self.array.data.ptr)
 
 

@@ -1,4 +1,4 @@
-"""Where each operator's kernels are: the modules of this package, and behind them the array library.
+"""The place of each operator's kernels: the modules of this package, and behind them the array library.
 
 A new kernel is a file beside this one and a word in its line here. Modules are imported when one of their operators is
 asked for. Where two declare the same operator, versions and types, the library's gives way, see `cutting`.

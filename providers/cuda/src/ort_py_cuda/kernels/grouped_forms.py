@@ -57,7 +57,7 @@ def grouped_kernel(name: str, dtype: str, head: int, queries: int = 1) -> Kernel
 
 @dataclass(frozen=True, slots=True)
 class Lengths:
-    """Where sequences begin to be new, and how many keys each has.
+    """First new position of each sequence, and its number of keys.
 
     Attributes:
         starts: Position of the first query of each.
@@ -168,7 +168,7 @@ class Scoring:
 
 @dataclass(frozen=True, slots=True)
 class Places:
-    """Where sequences have their rows in a cache, and queries their places in a batch. Indices are int32 on the device.
+    """Rows of sequences in a cache, and places of queries in a batch. Indices are int32 on the device.
 
     Attributes:
         table: Pages of each sequence ``(sequences, pages)``, in order; None where a cache has no pages.

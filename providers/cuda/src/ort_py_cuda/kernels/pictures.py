@@ -91,7 +91,7 @@ def vector(name: str, size: int, like: Tensor, dtype: str | None = None) -> Tens
 
 
 def addresses(*arrays: Array | None) -> list[int]:
-    """Where arrays of the device begin, absent ones left out."""
+    """Addresses of arrays of the device, absent ones left out."""
     return [array.data.ptr for array in arrays if array is not None]
 
 

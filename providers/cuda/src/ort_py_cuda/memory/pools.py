@@ -1,4 +1,4 @@
-"""Where device memory comes from: CuPy's pool, cudaMallocAsync, or functions of the caller.
+"""Sources of device memory: CuPy's pool, cudaMallocAsync, or functions of the caller.
 
 CuPy's pool keeps what is freed for later work of the same stream, so memory dropped while work is queued is safe. The
 sessions of a process share one pool a device, unless one sets a limit: its pool is its own, as onnxruntime's arena is.

@@ -131,7 +131,7 @@ class CallList:
 
     @property
     def address(self) -> int:
-        """Where the records are: what the loop is given."""
+        """Address of the records: the argument of the loop."""
         return int(ffi.cast("intptr_t", self._address))
 
     def run(self) -> None:

@@ -135,7 +135,7 @@ def _find() -> Library | Missing:
 
 
 def _folders() -> Iterator[Path]:
-    """Where wheels and conda put the file: that of our own wheel first."""
+    """Places where wheels and conda put the file: that of our own wheel first."""
     package = PathFinder.find_spec(_PACKAGE)  # nothing of it is imported
     for place in (package and package.submodule_search_locations) or ():
         yield Path(place)

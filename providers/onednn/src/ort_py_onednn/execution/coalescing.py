@@ -155,7 +155,7 @@ class _Coalescing:
         return root, first + start
 
     def _place(self, buffer: Buffer) -> Buffer:
-        """Where an emitted buffer is."""
+        """Address of an emitted buffer."""
         if buffer.place is not Place.ARENA:
             return buffer
         found = self._places.get(buffer)

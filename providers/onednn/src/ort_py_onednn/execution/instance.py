@@ -168,7 +168,7 @@ def _inner(plan: Plan) -> list[Step]:
 
 
 def _look(region: DnnlRegion, plan: Plan) -> tuple[Flags | None, int]:
-    """Where the flags of a plan's runs are noted, None where it loses no NaN; and how many threads may raise them."""
+    """Record of the flags of a plan's runs, None if it loses no NaN; and the number of threads that may raise them."""
     threads = [one.threads for one in _inner(plan) if one.primitive is not None and one.primitive.hazards.clamps]
     if not region.looks or not threads or not can_look(region.engine.library):
         return None, 1

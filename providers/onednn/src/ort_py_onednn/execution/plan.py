@@ -24,7 +24,7 @@ _ALIGNMENT = 64
 
 
 class Place(Enum):
-    """Where a buffer is."""
+    """Address of a buffer."""
 
     ARENA = "arena"
     INPUT = "input"

@@ -46,7 +46,7 @@ class Memories:
         self._made: dict[Buffer, list[Any]] = {}
 
     def address(self, buffer: Buffer) -> int:
-        """Where a buffer is; 0 for an array of the run."""
+        """Address of a buffer; 0 for an array of the run."""
         if buffer.place is Place.ARENA:
             return int(self._base + buffer.offset)
         return 0 if buffer.data is None else int(buffer.data.ctypes.data)

@@ -170,7 +170,7 @@ def rounded(chain: Chain, low: float, high: float) -> Chain:
 
 
 def _whole_bounds(post: Post) -> tuple[float, float] | None:
-    """Where a function clips to whole numbers; None for another."""
+    """Whole numbers that a function clips to; None for another function."""
     if not isinstance(post, Function) or post.algorithm != Eltwise.CLIP_V2:
         return None
     bounds = post.alpha, post.beta

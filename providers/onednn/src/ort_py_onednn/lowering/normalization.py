@@ -105,7 +105,7 @@ def layer_normalization(planner: Planner, operation: Operation) -> None:
 
 
 def _result(planner: Planner, value: Value) -> Desc:
-    """Where a result as large as a value goes: its own layout in the operation's type."""
+    """Buffer for a result as large as a value: its own layout in the operation's type."""
     dtype = planner.result_type(value)
     return value.desc.of(dtype) or Desc.any(value.dims, dtype)
 

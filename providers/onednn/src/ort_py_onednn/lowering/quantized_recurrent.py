@@ -144,7 +144,7 @@ class _Layer:
     # The steps --------------------------------------------------------------------------------------------------------
 
     def state(self, name: str | None) -> Value:
-        """Where a state lies, with what it is in the beginning: (directions, batch, hidden)."""
+        """Buffer of a state, with its initial content: (directions, batch, hidden)."""
         planner = self._planner
         found = planner.carried(Desc.plain((self._directions, self._batch, self._hidden)))
         if name:

@@ -94,7 +94,7 @@ class StepPlanner:
         return found
 
     def buffer_of(self, value: Value) -> Buffer:
-        """Where a value lies; a constant is put in memory as it is now."""
+        """Buffer of a value; a constant is put in memory as it is now."""
         if value.buffer is None:
             assert value.weight is not None
             packed = value.weight.in_layout(value.desc, value.desc)
