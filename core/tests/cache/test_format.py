@@ -8,7 +8,7 @@ import random
 import numpy as np
 import pytest
 
-from ort_py.cache.format import ALIGNMENT, HEAD_BYTES, damage, description_of, write_file
+from ort_py.cache.format import ALIGNMENT, HEAD_BYTES, Checksum, checksum_of, damage, description_of, write_file
 
 BLOCKS = [b"abc", np.arange(5, dtype=np.float32), b"", np.ones((2, 3), np.int8)]
 
@@ -64,3 +64,53 @@ def test_noise_is_noticed(seed: int) -> None:
     content[start : start + len(noise)] = noise
     assert damage(bytes(content)) or bytes(content) == written()
     assert damage(generator.randbytes(generator.randrange(400)))
+
+
+LARGE = np.random.default_rng(5).integers(0, 2**63, 30_001, np.uint64)
+"""Words in several rows of the table that is summed, and a rest."""
+
+
+def test_the_checksum_does_not_depend_on_the_parts() -> None:
+    """Whoever writes has blocks, and whoever reads has the whole file."""
+    content = LARGE.tobytes()
+    generator = random.Random(2)
+    for _ in range(20):
+        parts, position = Checksum(), 0
+        while position < len(content):
+            size = generator.choice([1, 7, 64, 5000, 32 << 10, 70_000])
+            parts.update(content[position : position + size])
+            position += size
+        assert parts.value() == checksum_of(content)
+    assert checksum_of(b"") == Checksum().value()
+
+
+def test_every_changed_bit_changes_the_checksum() -> None:
+    """In full rows and in the rest."""
+    content = bytearray(LARGE.tobytes())
+    expected, generator = checksum_of(content), random.Random(3)
+    places = [*(generator.randrange(len(content)) for _ in range(300)), *range(len(content) - 20, len(content))]
+    for place in places:
+        content[place] ^= 1 << place % 8
+        assert checksum_of(content) != expected, place
+        content[place] ^= 1 << place % 8
+    assert checksum_of(content) == expected
+    assert checksum_of(content[:-1]) != expected
+
+
+@pytest.mark.parametrize(("first", "second"), [(10, 11), (10, 10 + 4096), (10, 4096 + 77)])
+def test_changes_that_cancel_out_in_one_sum_are_noticed(first: int, second: int) -> None:
+    """In a row, in a column, and in neither."""
+    changed = LARGE.copy()
+    changed[first] += np.uint64(12345)
+    changed[second] -= np.uint64(12345)
+    assert checksum_of(changed) != checksum_of(LARGE)
+    changed = LARGE.copy()
+    changed[[first, second]] = changed[[second, first]]
+    assert checksum_of(changed) != checksum_of(LARGE)
+
+
+def test_rows_that_change_places_are_noticed() -> None:
+    """Pages of another part of the file."""
+    changed = LARGE.copy()
+    changed[:4096], changed[4096:8192] = LARGE[4096:8192], LARGE[:4096]
+    assert checksum_of(changed) != checksum_of(LARGE)

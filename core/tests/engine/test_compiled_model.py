@@ -201,6 +201,20 @@ def test_other_code_of_the_same_version_is_refused(compiled: Path, monkeypatch: 
         ort_py.InferenceSession(compiled)
 
 
+def test_code_of_packages_that_take_part_on_one_side_does_not_matter(
+    compiled: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Further providers of a session change nothing of what was compiled."""
+
+    def with_another(pairs: Any) -> dict[str, Any]:
+        found = made_by(pairs)
+        return found | {"code": found["code"] | {"another": "stamp"}}
+
+    made_by = compiled_fit.made_by
+    monkeypatch.setattr(compiled_fit, "made_by", with_another)
+    assert stages(ort_py.InferenceSession(compiled)) == RESTORED
+
+
 def test_a_kernel_that_is_another_now_is_refused(compiled: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from ort_py.engine import assignment_record
 

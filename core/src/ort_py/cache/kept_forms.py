@@ -12,13 +12,12 @@ import atexit
 import json
 import math
 import weakref
-import zlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from ort_py.cache.format import ALIGNMENT, description_of
+from ort_py.cache.format import ALIGNMENT, checksum_of, description_of
 from ort_py.cache.store import FileStore
 from ort_py.graph.weights.packed_forms import PackedForm, PackedKey
 from ort_py.lazy_dataclass import dataclass
@@ -45,7 +44,7 @@ class _Row:
     Attributes:
         offset: Bytes behind the first block.
         dtype: NumPy's name of the element type.
-        checksum: CRC-32 of its bytes.
+        checksum: Checksum of its bytes.
     """
 
     offset: int
@@ -184,7 +183,7 @@ def _bytes(array: np.ndarray[Any, Any]) -> Any:
 
 
 def _checksum(array: np.ndarray[Any, Any]) -> int:
-    return zlib.crc32(_bytes(array))
+    return checksum_of(_bytes(array))
 
 
 def _nbytes(row: _Row) -> int:

@@ -97,8 +97,9 @@ def read_assignment(
             keys[region] = key
     rows = [(*row[:5], tuple((asked, why) for asked, why in row[5])) for row in record["rows"]]
     known = {provider.name for provider in providers}
-    if not {row[0] for row in rows if _RUNNERS[row[1]] is not RunnerKind.CONTROL_FLOW} <= known:
-        raise ValueError("it needs a provider that this session does not have")
+    missing = {row[0] for row in rows if _RUNNERS[row[1]] is not RunnerKind.CONTROL_FLOW} - known
+    if missing:
+        raise ValueError(f"it needs {', '.join(sorted(missing))}, which this session does not have")
     result.specs = _specs(read.graphs[0], result.regions)
     identities = [tuple(kernel) for kernel in record["kernels"]]
     made: list[NodeAssignment | None] = [None] * len(rows)

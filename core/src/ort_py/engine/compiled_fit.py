@@ -44,7 +44,7 @@ def made_by(pairs: Sequence[tuple[ProviderRecord, IExecutionProvider]]) -> dict[
     return {
         "machine": kind_of_machine(),
         "versions": {name: version for name, version in versions_of(frozenset(distributions)).items() if version},
-        "code": {package: stamp for package in sorted(packages) if (stamp := code_stamp(package))},
+        "code": {package: code_stamp(package) for package in sorted(packages)},
         "devices": {
             provider.name: sorted({str(device) for device in (provider.device, *record.devices)})
             for record, provider in pairs
@@ -152,9 +152,11 @@ def provider_differences(
 ) -> list[str]:
     made, here = about["made_by"], made_by(pairs)
     reasons = [
-        f"{name} was given the options {wanted} when it was compiled, and {dict(provider_options[name])} here"
+        f"it was compiled with the option {key} = {wanted.get(key)!r} of {name}, and the session has {found.get(key)!r}"
         for name, wanted in about["providers"]
-        if name in provider_options and dict(provider_options[name]) != wanted
+        if (found := provider_options.get(name)) is not None
+        for key in sorted({*wanted, *found})
+        if wanted.get(key) != found.get(key)
     ]
     for name, wanted in made["devices"].items():
         found = here["devices"].get(name)
@@ -162,8 +164,8 @@ def provider_differences(
             reasons.append(f"{name} takes part in it, and is not a provider of this session")
         elif found != wanted:
             reasons.append(f"it was compiled for {', '.join(wanted)}, and {name} has {', '.join(found)} here")
-    names = set(made["code"]) | set(here["code"])
-    edited = [name for name in sorted(names) if made["code"].get(name) != here["code"].get(name)]
+    # Only of packages that take part on both sides: if a provider is missing here, reading the assignment says so.
+    edited = [name for name, stamp in here["code"].items() if made["code"].get(name, stamp) != stamp]
     if edited:
         reasons.append(f"the code of {', '.join(edited)} is another one, of the same version")
     return reasons
