@@ -23,6 +23,9 @@ _FUNCTIONS = {
     "Sigmoid": Eltwise.LOGISTIC,
     "Tanh": Eltwise.TANH,
 }
+_OWN_BLOCKS = (3, 3)
+"""Version from which primitives for AVX2 choose the blocks of their weights by the batch. They accept other blocks when
+they are made, and fail when they run."""
 
 
 def recurrent_layer(planner: Planner, operation: Operation) -> None:
@@ -73,6 +76,8 @@ def _made(
     direction = _DIRECTIONS[operation.attributes.get("direction", "forward")]
     pairs: list[tuple[Desc, Desc]] = [(Desc.any(weights.dims), Desc.any(states.dims))]
     packed = [value.weight.first_layout(value.dims) for value in (weights, states) if value.weight is not None]
+    if planner.library.version >= _OWN_BLOCKS:
+        packed = []
     if len(packed) == 2 and packed[0] is not None and packed[1] is not None:
         pairs.insert(0, (packed[0], packed[1]))
     for first, second in pairs:

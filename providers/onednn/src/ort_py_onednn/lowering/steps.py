@@ -47,7 +47,7 @@ class StepPlanner:
     """
 
     def __init__(self, library: Library, threads: int, keep: Callable[[Primitive], None]) -> None:
-        self._library = library
+        self.library = library
         self._keep = keep
         self._steps: list[Step] = []
         self.count = 1
@@ -106,13 +106,13 @@ class StepPlanner:
     def make(self, build: Callable[[], Primitive], size: Desc) -> Primitive:
         """Create a primitive for one thread where the work is tiny, else for all."""
         self.count = 1 if math.prod(size.dims) < _TINY else self.threads
-        with openmp_threads(self._library, self.count):
+        with openmp_threads(self.library, self.count):
             return build()
 
     def make_heavy(self, build: Callable[[], Primitive], work: float) -> Primitive:
         """Create a primitive for products; `work` is the number of multiply-adds."""
         self.count = 1 if work < _TINY_PRODUCTS else self.threads
-        with openmp_threads(self._library, self.count):
+        with openmp_threads(self.library, self.count):
             return build()
 
     def emit(
