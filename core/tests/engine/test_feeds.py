@@ -11,6 +11,7 @@ import pytest
 
 from core.tests.small_models import ADD, RELU, open_model, typed_identity
 from ort_py import OrtValue
+from ort_py.limits import checking_time
 
 BASE = np.array([[-1.0, 2.0, -3.0], [4.0, -5.0, 6.0]], np.float32)
 EXPECTED = np.maximum(BASE, 0)
@@ -150,6 +151,18 @@ def test_strings(kind: str) -> None:
     (result,) = open_model(typed_identity("string[N]")).run(None, {"x": STRINGS[kind]})
     assert result.dtype == object
     assert result.tolist() == ["ä", "bc"]
+
+
+def test_reading_many_texts_looks_at_the_clock(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A run with a limit may be over before its first step."""
+    monkeypatch.setattr("ort_py.engine.feeds._STRETCH", 2)
+    texts = np.array(["ä", b"bc", "d", "e", "f"], object)
+    looks: list[float] = []
+    session = open_model(typed_identity("string[N]"))
+    with checking_time(lambda ahead=0.0: looks.append(ahead)):
+        (result,) = session.run(None, {"x": texts})
+    assert len(looks) >= 3
+    assert result.tolist() == ["ä", "bc", "d", "e", "f"]
 
 
 def test_texts_of_other_types_keep_their_words() -> None:

@@ -13,6 +13,7 @@ from core.tests.driving import HostProvider, drive, floats
 from ort_py.contracts import KernelDef
 from ort_py.errors import Fail, LimitError
 from ort_py.execution.watch import RunWatch
+from ort_py.limits import checking_time
 from ort_py.profiling.recorder import Recorder
 from ort_py_kit.fake_device import FakeBehaviour, FakeProvider, fake_kernels
 
@@ -188,6 +189,19 @@ def test_a_growing_sequence_is_not_looked_at_after_each_step(monkeypatch: pytest
     assert len(looks) <= 4  # of the graph and of the body, once each, and where a loop holds what it collects
     with pytest.raises(LimitError, match="The run holds"):
         driven.run({"n": np.array(100), "x": floats(10)}, RunWatch(memory_bytes=3000))
+
+
+def test_counting_a_long_sequence_looks_at_the_clock(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Millions of tensors take seconds to count."""
+    monkeypatch.setattr("ort_py.execution.watch._STRETCH", 4)
+
+    def over(ahead: float = 0.0) -> None:
+        raise LimitError("over")
+
+    watch = RunWatch(memory_bytes=1 << 30)
+    assert watch._alive([[floats(1) for _ in range(100)]]) == 400
+    with checking_time(over), pytest.raises(LimitError, match="over"):
+        watch._alive([[floats(1) for _ in range(100)]])
 
 
 def test_strings_count_with_what_they_say() -> None:

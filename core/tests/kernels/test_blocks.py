@@ -18,7 +18,7 @@ from ort_py_kit.kernel_runner import make_node_spec
 
 pytestmark = pytest.mark.quick
 
-TIMED = KernelServices(Limits(run_seconds=1.0))
+TIMED = KernelServices(timed=True)
 X = np.arange(1 << 20, dtype=np.float32).reshape(1024, 1024)
 
 
@@ -117,7 +117,7 @@ def test_the_reduced_axis_stays_whole() -> None:
 def test_the_limit_of_one_allocation_holds_for_the_whole() -> None:
     """Blocks do not hide how large the result is."""
     kernel = Recorder(lambda x: x.astype(np.float64))
-    services = KernelServices(Limits(run_seconds=1.0, single_allocation_bytes=5 << 20))
+    services = KernelServices(Limits(single_allocation_bytes=5 << 20), timed=True)
     with checking_time(nobody), pytest.raises(LimitError, match="allocation"):
         bound(kernel, "Cast", [X], services, attributes={"to": 11}).call(X)
     assert len(kernel.shapes) == 1

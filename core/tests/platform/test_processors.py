@@ -103,7 +103,7 @@ def test_facts_are_those_of_the_first_processor(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("flags", "narrow", "wide"),
     [
-        ("fpu sse4_1 avx avx2", 4e11, 2e11),
+        ("fpu smep sse4_1 avx avx2", 4e11, 2e11),
         ("avx2 avx512f avx512_vnni", 8e11, 2e11),
         ("avx512f avx512_vnni amx_bf16 amx_tile amx_int8", 4e12, 2e11),
         ("fpu sse4_1", 2e11, 2e11),
@@ -116,6 +116,23 @@ def test_products_that_no_core_exceeds(flags: str, narrow: float, wide: float, m
     monkeypatch.setattr(module, "processor_facts", lambda: {"flags": flags} if flags else {})
     found = [module.products_per_second.__wrapped__(bits) for bits in (8, 16, 32, 64)]
     assert found == [narrow, narrow, wide, wide]
+
+
+@pytest.mark.parametrize(
+    ("flags", "most"),
+    [
+        ("smep avx512f avx512_vnni amx_bf16 amx_tile", 2e11),
+        ("avx512f avx512_vnni avx512_fp16 amx_bf16 amx_tile", 4e11),
+        ("avx512_fp16 amx_fp16", 4e12),
+        ("", 4e12),
+    ],
+)
+def test_products_of_float16_have_instructions_of_their_own(
+    flags: str, most: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Units for other narrow numbers do not multiply them."""
+    monkeypatch.setattr(module, "processor_facts", lambda: {"flags": flags} if flags else {})
+    assert module.products_per_second.__wrapped__(16, halves=True) == most
 
 
 def test_this_machine_does_not_exceed_its_bound() -> None:

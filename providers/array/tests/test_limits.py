@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from ort_py.contracts import NodeSpec
 from ort_py.errors import LimitError
-from ort_py_array import dropout, einsum, kernel_defs, random_numbers, selection
+from ort_py_array import accumulation, dropout, einsum, kernel_defs, padding, random_numbers, selection
 from ort_py_array.einsum import einsum_shape
 from ort_py_array.signal import weightings
 from ort_py_kit.kernel_runner import LocalKernelContext, make_node_spec
@@ -22,6 +23,7 @@ PIXELS = np.ones((1, 1, 4, 4), np.float32)
 COLUMN, ROW = np.ones((6000, 1), np.float32), np.ones((1, 6000), np.float32)
 FILTER = np.ones((1, 1, 3, 3), np.float32)
 WIDE = 1 << 12
+PARAMETERS = (np.array(1, np.float32), np.array(0, np.uint8))
 
 
 class Capped(LocalKernelContext):
@@ -225,6 +227,10 @@ def test_an_einsum_in_blocks(
         ("MelWeightMatrix", weightings, "_BLOCK", [np.array(one) for one in (8, 64, 8000, 0.0, 4000.0)], {}),
         ("BlackmanWindow", weightings, "_BLOCK", [np.array(19)], {}),
         ("Multinomial", random_numbers, "_SEARCHED", [sample((5, 4), np.float32)], {"sample_size": 6, "seed": 3.0}),
+        ("Pad", padding, "_AT_A_TIME", [sample((5, 4), np.float32), np.array([2, 1, 9, 3])], {"mode": "reflect"}),
+        ("CumSum", accumulation, "_AT_A_TIME", [sample((5, 4), np.float32), np.array(0)], {}),
+        ("CumSum", accumulation, "_AT_A_TIME", [sample((9, 2), np.float16), np.array(0)], {"reverse": 1}),
+        ("CumSum", accumulation, "_AT_A_TIME", [sample((3, 7), np.float32), np.array(1)], {"exclusive": 1}),
         (
             "Dropout",
             dropout,
@@ -258,12 +264,68 @@ def test_blocks_give_what_one_call_gives(
         ("Dropout", [np.ones(12 << 20, np.float32), np.float32(0.5), np.array(True)], {"seed": 1}),
         ("Compress", [np.ones(12 << 20, np.uint8), np.ones(12 << 20, bool)], {}),
         ("RegexFullMatch", [np.array([str(one) for one in range(50_000)], object)], {"pattern": "1.*"}),
+        ("SplitToSequence", [np.ones(12 << 16, np.uint8)], {"keepdims": 0}),
+        ("SplitToSequence", [np.ones(12 << 16, np.uint8), np.ones(12 << 16, np.int64)], {}),
+        ("CumSum", [np.ones(12 << 20, np.float16), np.array(0)], {}),
     ],
 )
 def test_taps_and_blocks_look_at_the_clock(op_type: str, inputs: Sequence[Any], attributes: dict[str, Any]) -> None:
     """More than ten times each."""
     with pytest.raises(LimitError, match="too late"):
         call(op_type, inputs, attributes, opset=20, context=Timed)
+
+
+class Counting(Unhurried):
+    """A run with a limit that is never reached, which notes what it is asked."""
+
+    def __init__(self, node: NodeSpec) -> None:
+        super().__init__(node)
+        self.parts = 0
+        self.estimates: list[float] = []
+
+    def check_time(self, ahead: float = 0.0) -> None:
+        if ahead:
+            self.estimates.append(ahead)
+
+    def parallel_for(self, rows: int, grain: int, fn: Callable[[int, int], None]) -> None:
+        self.parts += -(-rows // grain)
+        fn(0, rows)
+
+
+def counted(op_type: str, inputs: Sequence[Any], attributes: dict[str, Any]) -> Counting:
+    """The context of a call that was made."""
+    node = make_node_spec(op_type, inputs, opset=20, attributes=attributes)
+    (definition,) = (
+        one
+        for one in kernel_defs()
+        if one.op_type == op_type and not one.domain and one.since <= node.since_version <= one.last
+    )
+    context = Counting(node)
+    definition.factory(context)(*inputs)
+    return context
+
+
+BYTES = np.ones((512, 512), np.uint8)
+
+
+@pytest.mark.parametrize(
+    ("op_type", "inputs", "attributes"),
+    [
+        ("MatMulInteger", [BYTES, BYTES], {}),
+        ("QLinearMatMul", [BYTES, *PARAMETERS, BYTES, *PARAMETERS, *PARAMETERS], {}),
+        ("Pad", [np.ones(1 << 20, np.uint8), np.array([0, 1 << 20])], {"mode": "wrap"}),
+        ("Multinomial", [np.zeros((1, 1 << 22), np.float32)], {}),
+    ],
+)
+def test_long_calls_are_made_in_parts(op_type: str, inputs: Sequence[Any], attributes: dict[str, Any]) -> None:
+    """The engine looks at the clock between these."""
+    assert counted(op_type, inputs, attributes).parts > 1
+
+
+@pytest.mark.parametrize(("length", "estimates"), [(1 << 12, 0), (1 << 20, 1)])
+def test_a_long_text_is_estimated(length: int, estimates: int) -> None:
+    """RE2 cannot be interrupted, and takes time in proportion to a text."""
+    assert len(counted("RegexFullMatch", [np.array(["a" * length], object)], {"pattern": "a*"}).estimates) == estimates
 
 
 def test_maxima_with_places_look_at_the_clock() -> None:

@@ -231,7 +231,12 @@ class Engine:
             model,
             options=self.options,
             schemas=self._schemas,
-            services=KernelServices(self.options.limits, RowSplitter(self.threads.count), process_seed()),
+            services=KernelServices(
+                self.options.limits,
+                RowSplitter(self.threads.count),
+                process_seed(),
+                timed=self.options.limits.run_seconds is not None,
+            ),
             contributions=providers.contributions,
             on_provider_error=providers.note_failure,
             compile_region=compiler.compile,

@@ -24,6 +24,7 @@ from ort_py.dtypes import (
 )
 from ort_py.errors import AbsentInputError, ArgumentTypeError, InvalidArgument, Location, OrtPyError, UsageError
 from ort_py.lazy_dataclass import dataclass
+from ort_py.limits import check_time
 from ort_py.logs import lazy_logger
 from ort_py.planning.plan import PlanInput
 
@@ -264,14 +265,22 @@ def _check_shape(declared: Shape | None, shape: tuple[int, ...], name: str) -> N
             )
 
 
+_STRETCH = 1 << 18
+"""Strings between two looks at the clock."""
+
+
 def _strings(array: np.ndarray[Any, Any], name: str) -> np.ndarray[Any, Any]:
+    flat, result = array.ravel(), np.empty(array.size, object)
     try:
-        flat = [item.decode("utf-8") if isinstance(item, bytes) else str(item) for item in array.ravel().tolist()]
+        for start in range(0, flat.size, _STRETCH):
+            check_time()
+            items = flat[start : start + _STRETCH].tolist()
+            result[start : start + _STRETCH] = [
+                item.decode("utf-8") if isinstance(item, bytes) else str(item) for item in items
+            ]
     except UnicodeDecodeError as error:
         error.add_note(f"Input '{name}' holds bytes that are not UTF-8: decode them first.")
         raise
-    result = np.empty(len(flat), object)
-    result[:] = flat
     return result.reshape(array.shape)
 
 

@@ -27,6 +27,7 @@ from ort_py.graph.reading.functions import expand_schema_function
 from ort_py.graph.reading.names import Names
 from ort_py.graph.typing.shapes import infer_types
 from ort_py.kernels.binding import bind_kernel, make_context
+from ort_py.kernels.blocks import WORTH_CUTTING
 from ort_py.kernels.registry import KernelRegistry
 from ort_py.kernels.services import KernelServices
 from ort_py.limits import Limits, checking_time
@@ -124,7 +125,10 @@ class KernelEvaluator(TransformContext):
     ) -> None:
         self._providers = [provider for provider in reversed(providers) if provider.device == HOST]
         self._kernels = kernels
-        self._services = services
+        limits = services.limits
+        self._services = KernelServices(
+            limits, services.parallel_for, services.seed, timed=limits.load_seconds is not None
+        )
         self._left = _room(services.limits, held)
 
     def evaluate(self, node: NodeSpec, inputs: Sequence[Array | None]) -> Sequence[Array] | None:
@@ -132,7 +136,10 @@ class KernelEvaluator(TransformContext):
             match = self._kernels.find(provider.name, node)
             if match.kernel is None:
                 continue
-            constants = {index: value for index, value in enumerate(inputs) if value is not None}
+            # A kernel may prepare what it knows, and then a call cannot be cut: large inputs are no constants here.
+            constants = {
+                index: value for index, value in enumerate(inputs) if value is not None and value.size < WORTH_CUTTING
+            }
             bound = bind_kernel(node, match.kernel, provider, self._services, constants)
             with np.errstate(all="ignore"):
                 result: Any = bound.call(*inputs)

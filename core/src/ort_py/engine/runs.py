@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from functools import partial
 from typing import Any
 
@@ -20,6 +21,7 @@ from ort_py.engine.runner import Runner
 from ort_py.execution.frame import session_closed
 from ort_py.execution.watch import RunWatch
 from ort_py.hooks import RunEvent
+from ort_py.limits import checking_time
 from ort_py.options import RunOptions, shrinks_memory, with_adapters
 
 __all__ = ["answer", "execute", "run", "run_observed"]
@@ -118,7 +120,8 @@ def run_observed(
         begin_run(engine.providers.in_use)
         if run_options is not None:
             input_feed = with_adapters(run_options, input_feed)
-        results = runner.run(output_names, input_feed, None if watch.idle else lambda frame: frame.begin(watch))
+        with checking_time(watch.check_kernel) if watch.checks else nullcontext():  # feeds may take long, and outputs
+            results = runner.run(output_names, input_feed, None if watch.idle else lambda frame: frame.begin(watch))
         if shrinks:
             runner.pool.trim()
         if watched:

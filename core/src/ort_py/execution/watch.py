@@ -5,9 +5,10 @@ A run without any of these has no watch and pays nothing.
 
 from __future__ import annotations
 
+import itertools
 import math
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from heapq import nlargest
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +17,7 @@ import numpy as np
 from ort_py.constraints import check_work
 from ort_py.errors import Fail, LimitError, MemoryLimitError
 from ort_py.limits.budget import MEMORY_FIX
-from ort_py.limits.running_time import refuse_ahead
+from ort_py.limits.running_time import check_time, refuse_ahead
 from ort_py.limits.text import array_memory
 from ort_py.planning.plan import FRAME_SLOT, Step
 from ort_py.platform.headroom import BLAS_BUFFER, addresses_limited, has_headroom
@@ -69,6 +70,10 @@ def demanding_steps(program: Program) -> tuple[bool, ...]:
     """Note and return, by step of a program, whether its work outgrows its inputs: `RunWatch.fits` is asked first."""
     program.demanding = tuple([step.location.op_type in _PRODUCTS for step in program.plan.steps])
     return program.demanding
+
+
+_STRETCH = 1 << 16
+"""Items of sequences that are counted between two looks at the clock."""
 
 
 class RunWatch:
@@ -228,20 +233,8 @@ class RunWatch:
 
     def _alive(self, slots: Sequence[Any]) -> int:
         """Bytes of all arrays that are alive; memory that several share counts once."""
-        found: set[int] = set()
         texts: set[int] = set()
-        total = 0
-        pending = [*slots, *self._outer]
-        while pending:
-            item = pending.pop()
-            if isinstance(item, list):
-                pending.extend(item)
-                continue
-            owner = _owner(item)
-            if hasattr(owner, "nbytes") and id(owner) not in found:
-                found.add(id(owner))
-                total += array_memory(owner, texts)
-        return total
+        return sum(array_memory(owner, texts) for owner in _owners((*slots, *self._outer)))
 
     def _check(self, step: Step, slots: Sequence[Any]) -> None:
         assert self._memory_bytes is not None  # who calls has asked
@@ -271,15 +264,26 @@ def _is_list(value: Any) -> bool:
 
 def _at_most(values: Iterable[Any]) -> int:
     """Bytes that values may have added: all of them, whether they share memory with others or not."""
-    total = 0
+    return sum(map(array_memory, _owners(values)))
+
+
+def _owners(values: Iterable[Any]) -> Iterator[Any]:
+    """The arrays that own the memory of values, each once; a sequence may have millions of them."""
+    found: set[int] = set()
     pending = list(values)
-    while pending:
+    for count in itertools.count(1):
+        if not pending:
+            return
+        if count % _STRETCH == 0:
+            check_time()
         item = pending.pop()
         if isinstance(item, list):
             pending.extend(item)
-        elif hasattr(owner := _owner(item), "nbytes"):
-            total += array_memory(owner)
-    return total
+            continue
+        owner = _owner(item)
+        if id(owner) not in found and hasattr(owner, "nbytes"):
+            found.add(id(owner))
+            yield owner
 
 
 def _owner(item: Any) -> Any:

@@ -173,7 +173,7 @@ def bind_kernel(
             fix="Report this to the author of the provider.",
         ) from error
     call, into = (call.call, call.into) if isinstance(call, KernelForms) else (call, call)
-    if services.limits.run_seconds is not None and provider.device == HOST and definition.outputs == len(node.outputs):
+    if services.timed and provider.device == HOST and definition.outputs == len(node.outputs):
         call, into = in_blocks(
             node, context, frozenset(constants), call, into if definition.out else None, strided=definition.strided
         )

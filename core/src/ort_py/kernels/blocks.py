@@ -15,9 +15,9 @@ from ort_py.contracts import Array, KernelCallable, KernelContext, NodeSpec
 from ort_py.kernels.independent_axes import Cut, rule_of
 from ort_py.limits import in_checked_parts
 
-__all__ = ["in_blocks"]
+__all__ = ["WORTH_CUTTING", "in_blocks"]
 
-_WORTH_CUTTING = 1 << 18
+WORTH_CUTTING = 1 << 18
 """Elements that take less than a second, whatever is done with each."""
 
 
@@ -46,7 +46,7 @@ def in_blocks(
         if inputs[0] is None:
             return None
         cut = rule(node, inputs)
-        if cut is None or cut.size < _WORTH_CUTTING or cut.length < 2:
+        if cut is None or cut.size < WORTH_CUTTING or cut.length < 2:
             return None
         # A kernel may have prepared the content of a constant, so that it cannot be given a part of it.
         return None if any(_is_cut(cut, inputs, one) for one in known) else cut
@@ -117,7 +117,7 @@ class _Cut:
             for place, result in zip(places, results, strict=True):
                 place[...] = result
 
-        in_checked_parts(max(1, _WORTH_CUTTING * cut.length // cut.size), block)(0, cut.length)
+        in_checked_parts(max(1, WORTH_CUTTING * cut.length // cut.size), block)(0, cut.length)
         return tuple(outputs) if several or len(outputs) > 1 else outputs[0]
 
     def _part(self, array: Array, axis: int, start: int, stop: int) -> Array:
@@ -130,7 +130,7 @@ def _is_long(inputs: Sequence[Any]) -> bool:
     for value in inputs:
         if value is not None:
             size *= value.size
-    return size >= _WORTH_CUTTING
+    return size >= WORTH_CUTTING
 
 
 def _is_cut(cut: Cut, inputs: Sequence[Any], place: int) -> bool:

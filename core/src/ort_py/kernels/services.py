@@ -28,11 +28,13 @@ class KernelServices:
     Attributes:
         parallel_for: Splits rows on the process-wide pool.
         seed: Session seed of random operators; None draws from the system. See `seeds`.
+        timed: Whether calls are made while a clock is looked at: then they are cut into blocks.
     """
 
     limits: Limits = field(default_factory=Limits)
     parallel_for: Callable[[int, int, Callable[[int, int], None]], None] = run_inline
     seed: int | None = None
+    timed: bool = False
 
 
 class KernelConstants(Mapping[int, Array]):

@@ -281,8 +281,13 @@ class GraphPlanner:
             for value in (*node.inputs, *node.outputs)
             if value is not None and isinstance(value.type, TensorType)
         ]
-        bits = min((kind.bits for kind in types if kind.bits and kind is not DataType.BOOL), default=0)
-        return products_per_second(min(bits, 32 if self.resources.precision == "float32" else 16))
+        kinds = {kind for kind in types if kind is not None and kind.bits and kind is not DataType.BOOL}
+        bits = min((kind.bits for kind in kinds), default=0)
+        if self.resources.precision != "float32":  # wide numbers may be multiplied as bfloat16
+            return products_per_second(min(bits, 16))
+        return products_per_second(
+            min(bits, 32), halves={kind for kind in kinds if kind.bits == bits} == {DataType.FLOAT16}
+        )
 
 
 class _RegionPlanner(GraphPlanner):

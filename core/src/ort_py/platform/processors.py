@@ -113,9 +113,12 @@ def processor_facts(root: Path = Path("/")) -> dict[str, str]:
     return {name.strip(): value.strip() for name, _, value in pairs}
 
 
-_PRODUCTS = (("amx_", 4e12), ("sme", 4e12), ("vnni", 8e11), ("avx", 4e11))
+_PRODUCTS = (("amx_", 4e12), ("vnni", 8e11), ("avx", 4e11))
 """Multiply-adds of narrow numbers that a core does in a second at most, by a part of the name of an instruction set. A
 tile of AMX does 1,024 of 8 bits in a cycle, two units of 512 bits 128; no core has more than 6 GHz."""
+
+_HALF_PRODUCTS = (("amx_fp16", 4e12), ("avx512_fp16", 4e11))
+"""The same for float16, which few processors multiply without widening it first."""
 
 _WIDE_PRODUCTS = 2e11
 """The same for numbers of 32 bits and more, on x86-64: 32 in a cycle."""
@@ -125,18 +128,20 @@ _ANY_PRODUCTS = 4e12
 
 
 @functools.cache
-def products_per_second(bits: int) -> float:
+def products_per_second(bits: int, *, halves: bool = False) -> float:
     """Multiply-adds that a core of this machine cannot exceed in a second.
 
     Args:
         bits: Width of the narrowest numbers that are multiplied.
+        halves: Whether those are float16.
     """
     flags = processor_facts().get("flags", "")
     if not flags:
         return _ANY_PRODUCTS
     if bits >= 32:
         return _WIDE_PRODUCTS
-    return next((most for name, most in _PRODUCTS if name in flags), _WIDE_PRODUCTS)
+    rates = _HALF_PRODUCTS if halves else _PRODUCTS
+    return next((most for name, most in rates if name in flags), _WIDE_PRODUCTS)
 
 
 def lower_priority() -> bool:

@@ -8,6 +8,7 @@ data, so nothing has to be read back from a device.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from ort_py.contracts.graph_view import Array
@@ -55,7 +56,9 @@ def known_depth(xp: Any, right: Array, left: int = 255) -> int:
     return max(depth, least)
 
 
-def exact_matmul(xp: Any, a: Array, b: Array, depth: int) -> Array:
+def exact_matmul(
+    xp: Any, a: Array, b: Array, depth: int, multiply: Callable[[Array, Array], Array] | None = None
+) -> Array:
     """``a @ b`` of integers stored as float32, as int32 (wrapping around as the specification's int32 does).
 
     Args:
@@ -63,14 +66,16 @@ def exact_matmul(xp: Any, a: Array, b: Array, depth: int) -> Array:
         a: Rank at least 1.
         b: Rank at least 1.
         depth: How many products may be added up in float32, from `exact_depth`.
+        multiply: Multiplies float32; NumPy's product where it is None.
     """
+    multiply = multiply or xp.matmul
     inner = a.shape[-1]
     if inner <= depth:
-        return xp.matmul(a, b).astype(xp.int32)
+        return multiply(a, b).astype(xp.int32)
     total = None
     for start in range(0, inner, depth):
         left = a[..., start : start + depth]
         right = b[..., start : start + depth, :] if b.ndim > 1 else b[start : start + depth]
-        part = xp.matmul(left, right).astype(xp.int32)
+        part = multiply(left, right).astype(xp.int32)
         total = part if total is None else total + part
     return total

@@ -6,6 +6,7 @@ than the tensor. They repeat what crops leave. A node remembers the places it ga
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any
 
 from ort_py.contracts.graph_view import Array
@@ -21,6 +22,9 @@ _Gathers = tuple[tuple[int, Array], ...]
 
 _REMEMBERED = 8
 """Shapes and pads whose places a node keeps; a dictionary that stops growing is safe to share between threads."""
+
+_AT_A_TIME = 1 << 18
+"""Elements that a part of a large gather has at least."""
 
 _Pads = list[tuple[int, int]]
 
@@ -61,10 +65,24 @@ def _constant(
     return out
 
 
-def _positions(xp: Any, mode: str, size: int, begin: int, end: int) -> Array:
+def _positions(ctx: KernelContext, mode: str, size: int, begin: int, end: int) -> Array:
     """The element for each place of the padded axis; the part that remains after cropping is repeated or mirrored."""
+    xp = ctx.xp
     first, kept = max(0, -begin), size + min(begin, 0) + min(end, 0)
-    places = xp.arange(-max(begin, 0), kept + max(end, 0))
+    least, most = -max(begin, 0), kept + max(end, 0)
+    if most - least <= _AT_A_TIME:
+        return _repeated(xp, mode, xp.arange(least, most), first, kept)
+    found = xp.empty(most - least, xp.int64)
+
+    def part(start: int, stop: int) -> None:
+        found[start:stop] = _repeated(xp, mode, xp.arange(least + start, least + stop), first, kept)
+
+    ctx.parallel_for(most - least, _AT_A_TIME, part)
+    return found
+
+
+def _repeated(xp: Any, mode: str, places: Array, first: int, kept: int) -> Array:
+    """The elements at some places, counted from the first of the `kept` elements that begin at `first`."""
     if mode == "edge":
         return first + xp.clip(places, 0, kept - 1)
     if mode == "wrap":
@@ -112,24 +130,38 @@ def _gathers(ctx: KernelContext, x: Array, pads: _Pads, mode: str) -> _Gathers:
                 why=f"pads of {begin} and {end} leave none" if x.shape[axis] else (),
                 fix="Only mode 'constant' can pad an empty axis.",
             )
-        found.append((axis, _positions(ctx.xp, mode, x.shape[axis], begin, end)))
+        found.append((axis, _positions(ctx, mode, x.shape[axis], begin, end)))
     return tuple(found)
 
 
-def _gathered(xp: Any, x: Array, gathers: _Gathers, out: Array | None = None) -> Array:
-    result = x
+def _gathered(ctx: KernelContext, x: Array, gathers: _Gathers, out: Array | None = None) -> Array:
+    xp, result = ctx.xp, x
     for axis, places in gathers:
-        result = xp.take(result, places, axis=axis)
+        result = _taken(ctx, result, places, axis)
     if out is not None:
         out[...] = result
         return out
     return xp.array(x) if result is x else result
 
 
+def _taken(ctx: KernelContext, x: Array, places: Array, axis: int) -> Array:
+    """`take`, in parts where the result is large."""
+    xp, shape = ctx.xp, (*x.shape[:axis], places.size, *x.shape[axis + 1 :])
+    if prod(shape) <= _AT_A_TIME:
+        return xp.take(x, places, axis=axis)
+    y, before = xp.empty(shape, x.dtype), (slice(None),) * axis
+
+    def part(start: int, stop: int) -> None:
+        y[(*before, slice(start, stop))] = xp.take(x, places[start:stop], axis=axis)
+
+    ctx.parallel_for(places.size, max(1, places.size * _AT_A_TIME // prod(shape)), part)
+    return y
+
+
 def _padded(ctx: KernelContext, x: Array, pads: _Pads, mode: str, value: Any, out: Array | None = None) -> Array:
     if mode == "constant":
         return _constant(ctx, x, pads, _shape(ctx, x, pads), value, out)
-    return _gathered(ctx.xp, x, _gathers(ctx, x, pads, mode), out)
+    return _gathered(ctx, x, _gathers(ctx, x, pads, mode), out)
 
 
 def pad(ctx: KernelContext) -> KernelCallable:
@@ -138,7 +170,7 @@ def pad(ctx: KernelContext) -> KernelCallable:
     The kernel raises InvalidArgument where the pads do not fit the axes, crop too much, or the mode is unknown, and
     LimitError where the result would be too large.
     """
-    mode, where, xp = ctx.node.attributes.get("mode", "constant"), ctx.node.location, ctx.xp
+    mode, where = ctx.node.attributes.get("mode", "constant"), ctx.node.location
     planned: dict[Any, _Gathers] = {}
     inputs = ctx.node.inputs
     deciding = [index for index in (1, 3) if index < len(inputs) and inputs[index] is not None]
@@ -157,7 +189,7 @@ def pad(ctx: KernelContext) -> KernelCallable:
                 gathers = _gathers(ctx, x, _pads_by_axis(key[1] or (), key[2], x.ndim, where), mode)
                 if len(planned) < _REMEMBERED:
                     planned[key] = gathers
-            return _gathered(xp, x, gathers, out)
+            return _gathered(ctx, x, gathers, out)
         by_axis = _pads_by_axis(host_ints(pads) or (), host_ints(axes), x.ndim, where)
         value: Any = "" if x.dtype.kind == "O" else None
         if constant_value is not None and constant_value.size:

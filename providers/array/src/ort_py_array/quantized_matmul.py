@@ -6,6 +6,7 @@ floating-point GEMM gives exact results here.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from ort_py.contracts.graph_view import Array
@@ -13,6 +14,7 @@ from ort_py.contracts.kernel import KernelCallable, KernelContext, KernelDef
 from ort_py.errors import InvalidArgument
 from ort_py_array.exact_products import exact_depth, exact_matmul, known_depth, shifted
 from ort_py_array.matmul import matmul_shape
+from ort_py_array.products import product
 from ort_py_array.saturation import quantized
 
 __all__ = ["KERNELS", "matmul_integer", "qlinear_matmul"]
@@ -59,7 +61,7 @@ def _is_integer(x: Array) -> bool:
 
 def matmul_integer(ctx: KernelContext) -> KernelCallable:
     """MatMulInteger 10: ``(a - a_zero_point) @ (b - b_zero_point)`` of int8 or uint8, as int32."""
-    xp = ctx.xp
+    xp, multiply = ctx.xp, partial(product, ctx)
     inputs = ctx.node.inputs
     prepared = _prepared_right(ctx, 1, 3, len(inputs) > 3 and inputs[3] is not None)
 
@@ -67,9 +69,9 @@ def matmul_integer(ctx: KernelContext) -> KernelCallable:
         ctx.check_allocation(matmul_shape(ctx, a, b), xp.int32)
         left, bound = shifted(xp, a, _left_zero(ctx, a, a_zero))
         if prepared is not None:
-            return exact_matmul(xp, left, *prepared)
+            return exact_matmul(xp, left, *prepared, multiply)
         right, most = shifted(xp, b, _right_zero(ctx, b, b_zero))
-        return exact_matmul(xp, left, right, exact_depth(bound, most))
+        return exact_matmul(xp, left, right, exact_depth(bound, most), multiply)
 
     return run
 
@@ -80,7 +82,7 @@ def qlinear_matmul(ctx: KernelContext) -> KernelCallable:
     The product of integers is exact; that of 8-bit floats (version 21) is a float32 product, rounded to the type of
     y_zero_point once. Scales are float, float16 or bfloat16.
     """
-    xp = ctx.xp
+    xp, multiply = ctx.xp, partial(product, ctx)
     prepared = _prepared_right(ctx, 3, 5, True)
 
     def run(
@@ -101,12 +103,13 @@ def qlinear_matmul(ctx: KernelContext) -> KernelCallable:
             right, most = shifted(xp, b, _right_zero(ctx, b, b_zero))
             depth = exact_depth(bound, most)
         if _is_integer(a) and _is_integer(b):
-            product = exact_matmul(xp, left, right, depth).astype(xp.float32)
+            scaled = exact_matmul(xp, left, right, depth, multiply).astype(xp.float32)
         else:
-            product = xp.matmul(left, right)
+            scaled = multiply(left, right)
         factor = _as_float(xp, _left_zero(ctx, a, a_scale)) * _as_float(xp, _right_zero(ctx, b, b_scale))
-        product = xp.asarray(product * (factor / _as_float(xp, _left_zero(ctx, a, y_scale))))
-        return quantized(xp, product, _left_zero(ctx, a, y_zero), y_zero.dtype)
+        ctx.check_time()
+        scaled = xp.asarray(scaled * (factor / _as_float(xp, _left_zero(ctx, a, y_scale))))
+        return quantized(xp, scaled, _left_zero(ctx, a, y_zero), y_zero.dtype)
 
     return run
 

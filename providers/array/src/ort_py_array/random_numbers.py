@@ -220,7 +220,15 @@ def _draw_rows(ctx: KernelContext, x: Array, start: int, draw: Callable[[int], A
     xp = ctx.xp
     rows, classes = x.shape
     if classes:
-        chances = xp.exp(x.astype(xp.float64) - xp.max(x, axis=1, keepdims=True).astype(xp.float64))
+        chances = xp.empty(x.shape, xp.float64)
+        most = xp.max(x, axis=1, keepdims=True).astype(xp.float64)
+
+        def part(begin: int, end: int) -> None:
+            xp.subtract(x[:, begin:end], most, out=chances[:, begin:end])
+            xp.exp(chances[:, begin:end], out=chances[:, begin:end])
+
+        ctx.parallel_for(classes, max(1, _SEARCHED // rows), part)
+        ctx.check_time()
         steps = xp.cumsum(chances, axis=1)
     if not classes or not xp.all(xp.isfinite(steps[:, -1])).item():
         raise InvalidArgument(

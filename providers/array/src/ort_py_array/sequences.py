@@ -7,8 +7,9 @@ Only SplitToSequence and ConcatFromSequence know arrays at all.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
-from itertools import accumulate, pairwise
+from itertools import accumulate
 from typing import Any
 
 import numpy as np  # the length is a host tensor, whatever the array module is
@@ -138,7 +139,7 @@ def split_to_sequence(
     if split is None and not keepdims:
         _check_count(ctx, size)
         # The ellipsis keeps a part of a vector an array: strings would come out as `str`.
-        return [x[(*before, index, ...)] for index in range(size)]
+        return _parts(ctx, size, lambda index: x[(*before, index, ...)])
     if split is not None and split.ndim == 1:
         sizes = split.tolist()
         ends = list(accumulate(sizes, initial=0))  # Python's integers do not wrap around
@@ -148,12 +149,25 @@ def split_to_sequence(
                 where=where,
                 fix=f"Give sizes of at least 0 that add up to {size}.",
             )
-        return [x[(*before, slice(start, end))] for start, end in pairwise(ends)]
+        return _parts(ctx, len(sizes), lambda index: x[(*before, slice(ends[index], ends[index + 1]))])
     step = 1 if split is None else _integer(split, "split", where)
     if step <= 0:
         raise InvalidArgument(f"Parts of size {step} cannot be made.", where=where, fix="'split' must be at least 1.")
-    _check_count(ctx, -(-size // step))
-    return [x[(*before, slice(start, start + step))] for start in range(0, size, step)]
+    count = -(-size // step)
+    _check_count(ctx, count)
+    return _parts(ctx, count, lambda index: x[(*before, slice(index * step, (index + 1) * step))])
+
+
+_STRETCH = 1 << 16
+"""Parts that are made between two looks at the clock."""
+
+
+def _parts(ctx: KernelContext, count: int, part: Callable[[int], Array]) -> list[Array]:
+    found: list[Array] = []
+    for start in range(0, count, _STRETCH):
+        ctx.check_time()
+        found += map(part, range(start, min(start + _STRETCH, count)))
+    return found
 
 
 def _check_count(ctx: KernelContext, count: int) -> None:

@@ -5,6 +5,7 @@ The product is exact, then scaled and biased in float32; what follows is `self_a
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from ort_py.contracts.graph_view import Array
@@ -14,6 +15,7 @@ from ort_py_array.contrib.quantized_parameters import single
 from ort_py_array.contrib.schemas.notation import DOMAIN
 from ort_py_array.contrib.self_attention import SelfAttention
 from ort_py_array.exact_products import exact_depth, exact_matmul, known_depth, shifted
+from ort_py_array.products import product
 
 __all__ = ["KERNELS", "q_attention"]
 
@@ -65,9 +67,9 @@ def q_attention(ctx: KernelContext) -> KernelCallable:
         else:
             matrix, depth = ready
         if x.shape[2] <= depth:
-            projected = xp.matmul(left, matrix)
+            projected = product(ctx, left, matrix)
         else:
-            projected = exact_matmul(xp, left, matrix, depth).astype(xp.float32)
+            projected = exact_matmul(xp, left, matrix, depth, partial(product, ctx)).astype(xp.float32)
         projected *= scale
         projected += bias.astype(xp.float32)
         projected = projected.reshape((batch, rows, weight.shape[1]))

@@ -7,6 +7,7 @@ another layout.
 
 from __future__ import annotations
 
+from functools import partial
 from math import prod
 from typing import Any
 
@@ -19,6 +20,7 @@ from ort_py_array.contrib.quantized_parameters import single
 from ort_py_array.exact_products import exact_depth, exact_matmul, known_depth, shifted
 from ort_py_array.matmul import matmul_shape
 from ort_py_array.precision import rounded
+from ort_py_array.products import product
 from ort_py_array.saturation import centred, quantized
 
 __all__ = ["KERNELS", "dynamic_quantize_matmul", "matmul_integer_to_float", "qgemm", "qlinear_conv"]
@@ -98,10 +100,10 @@ def _product(ctx: KernelContext, left: Array, right: Array, depth: int, scale: A
     """``left @ right · scale + bias`` in float32, the product exact."""
     xp = ctx.xp
     if left.shape[-1] <= depth:
-        product = xp.asarray(xp.matmul(left, right))
+        y = xp.asarray(product(ctx, left, right))
     else:
-        product = xp.asarray(exact_matmul(xp, left, right, depth).astype(xp.float32))
-    return _biased(ctx, xp.multiply(product, scale, out=product), bias)
+        y = xp.asarray(exact_matmul(xp, left, right, depth, partial(product, ctx)).astype(xp.float32))
+    return _biased(ctx, xp.multiply(y, scale, out=y), bias)
 
 
 def matmul_integer_to_float(ctx: KernelContext) -> KernelCallable:
@@ -136,7 +138,7 @@ def matmul_integer_to_float(ctx: KernelContext) -> KernelCallable:
         scale = columns(ctx, "scale", b, b_scale).astype(xp.float32)
         wide = None if bias is None else bias.astype(xp.float32)
         if a_scale.size > 1:  # no longer a product of integers
-            y = xp.asarray(xp.matmul(left * a_scale.astype(xp.float32), values))
+            y = xp.asarray(product(ctx, left * a_scale.astype(xp.float32), values))
             return rounded(_biased(ctx, xp.multiply(y, scale, out=y), wide), a_scale.dtype)
         scale = scale * a_scale.reshape(()).astype(xp.float32)
         return rounded(_product(ctx, left, values, depth, scale, wide), a_scale.dtype)
@@ -180,7 +182,7 @@ def qgemm(ctx: KernelContext) -> KernelCallable:
         ctx.check_allocation(shape, xp.float32)
         values, depth = right(b, b_zero)
         left, _ = shifted(xp, a, single(ctx, 2, a_zero))
-        total = exact_matmul(xp, left, values, depth)
+        total = exact_matmul(xp, left, values, depth, partial(product, ctx))
         if c is not None:
             if not _broadcasts(c.shape, shape):
                 raise shape_error(f"C does not broadcast to the result's {list(shape)}.", where, [c.shape])

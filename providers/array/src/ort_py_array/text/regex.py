@@ -6,6 +6,7 @@ ever, and would read some patterns differently. RE2 is an optional dependency: i
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from importlib import import_module
 from typing import Any
@@ -60,6 +61,21 @@ _AT_A_TIME = 1 << 12
 """Texts between two looks at the clock."""
 
 
+_LONG = 1 << 18
+"""Characters from which on the time of one text is estimated."""
+
+_SAMPLE = 1 << 16
+"""Characters of such a text that are read for the estimate."""
+
+
+def _in_time(ctx: KernelContext, function: Callable[[str], Any], text: str) -> Any:
+    if len(text) > _LONG:  # RE2 takes time in proportion to the text, and nothing interrupts it
+        begun = time.perf_counter()
+        function(text[:_SAMPLE])
+        ctx.check_time((time.perf_counter() - begun) * len(text) / _SAMPLE)
+    return function(text)
+
+
 def matching(ctx: KernelContext, function: Callable[[str], Any], texts: list[str]) -> list[Any]:
     """`function` of each text; the clock is looked at now and then.
 
@@ -70,7 +86,11 @@ def matching(ctx: KernelContext, function: Callable[[str], Any], texts: list[str
         found: list[Any] = []
         for start in range(0, len(texts), _AT_A_TIME):
             ctx.check_time()
-            found += map(function, texts[start : start + _AT_A_TIME])
+            some = texts[start : start + _AT_A_TIME]
+            if ctx.is_timed and max(map(len, some)) > _LONG:
+                found += [_in_time(ctx, function, text) for text in some]
+            else:
+                found += map(function, some)
         return found
     except UnicodeEncodeError as error:
         raise InvalidArgument(
