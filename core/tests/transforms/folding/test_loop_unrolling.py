@@ -105,3 +105,15 @@ def test_a_body_with_graphs_stays() -> None:
     )
     assert operators(model)["Loop"] == 1
     assert "holds graphs" in notes(report)
+
+
+def test_a_body_that_declares_another_type_stays() -> None:
+    """An integer for a declared float: the run decides what becomes of it, as without the rule."""
+    body = "b (int64 i, bool c, float s) => (bool d, float t) { d = Identity(c) t = Tanh(s) }"
+    model, report = optimise(
+        f"g (float[2] x) => (float[K] z) <int64 n = {{3}}, bool yes = {{1}}> "
+        f"{{ y = Loop<body = {body}>(n, yes, n) z = Add(x, y) }}",
+        UnrollLoops(),
+    )
+    assert "Loop" in operators(model)
+    assert "declares another type" in notes(report)

@@ -56,6 +56,11 @@ def _unfit(node: NodeSpec, body: GraphView, iterations: int, graph: GraphEditor)
         return "its body holds graphs"
     if any(inner.opset_version != node.opset_version for inner in body.nodes if not inner.domain):
         return "its body is written for another opset"
+    if any(
+        given is not None and given.data_type is not declared.data_type
+        for given, declared in zip(node.inputs[2:], body.inputs[2:], strict=False)
+    ):
+        return "its body declares another type for a value that it is given"
     if not all(value is None or isinstance(value.type, TensorType) for value in node.outputs):
         return "it returns something else than tensors"
     return ""
