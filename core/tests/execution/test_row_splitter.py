@@ -15,11 +15,17 @@ from ort_py.execution.row_splitter import PARTS_A_THREAD, RowSplitter
 from ort_py.execution.thread_pool import pool_of
 
 
+@pytest.fixture(autouse=True)
+def _free_threads() -> None:
+    """Wait for the threads of the pools: parts of the test before may still be ending there."""
+    end = time.monotonic() + 10
+    for threads in (2, 3, 4):
+        while pool_of(threads).free() < threads - 1 and time.monotonic() < end:
+            time.sleep(0.001)
+
+
 def parts_of(threads: int, rows: int, grain: int) -> list[tuple[int, int]]:
     """The split of the rows, in order, without other work."""
-    pool, end = pool_of(threads), time.monotonic() + 10
-    while pool.free() < threads - 1 and time.monotonic() < end:
-        time.sleep(0.001)  # another test's parts are ending
     parts: list[tuple[int, int]] = []
     RowSplitter(threads)(rows, grain, lambda start, stop: parts.append((start, stop)))
     return sorted(parts)
