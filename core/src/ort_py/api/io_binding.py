@@ -1,6 +1,6 @@
 """IOBinding: inputs and outputs named once, run many times; results land in memory the caller chose.
 
-The names of onnxruntime's Python class over `session_io_binding`, which holds the values and runs the session.
+It has the names of onnxruntime's Python class. `session_io_binding` below it holds the values and runs the session.
 """
 
 from __future__ import annotations

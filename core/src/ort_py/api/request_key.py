@@ -1,6 +1,6 @@
-"""When two requests for a session mean the same one: model, options and providers as one value that can be compared.
+"""The key of a request for a session: model, options and providers as one value. Equal keys mean one session.
 
-A file is what it is now, so one that was replaced or rewritten is another model. It is independent of sessions.
+A file counts with its present content: one that was replaced or rewritten is another model. Knows no sessions.
 """
 
 from __future__ import annotations

@@ -530,7 +530,7 @@ class InferenceSession(PrivateNames):
             TypeError: It is not a mapping.
             UsageError: It is empty; a builtin RuntimeError too.
         """
-        from ort_py.api.told_later import check_dynamic_options
+        from ort_py.api.late_settings import check_dynamic_options
 
         check_dynamic_options(options)
 
@@ -545,7 +545,7 @@ class InferenceSession(PrivateNames):
             TypeError, KeyError: `results` is not a list of such results.
             UsageError: One is of no provider here, and `error_on_invalid` is set; a builtin RuntimeError too.
         """
-        from ort_py.api.told_later import check_tuning_results
+        from ort_py.api.late_settings import check_tuning_results
 
         check_tuning_results(results, error_on_invalid=error_on_invalid)
 

@@ -1,7 +1,7 @@
 """Rates of providers on this machine, in the cache's folder: one small file a provider, read when sessions are made.
 
-Between `engine` and `partition`, which prices placements with them. `calibration` measures and writes them. What
-is not there, or does not fit, is not known: the core's own figures count then.
+Between `engine` and `partition`, which prices placements with them. `calibration` measures and writes them. The
+core's own figures count for a provider whose file is missing or does not fit.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Comes before `engine`, and after `cache.compiled_file`, which reads the file. What a compiled model was prepared with is
 given to the session; what the session asks for and the file was not made for is a reason to refuse it. A file that
-contains the original model is then prepared anew.
+contains the original model is then prepared again.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Refusing sessions whose nodes would run on the host though the program forbids it: by config entry, or strict mode.
 
-Comes after planning: what is judged is the assignment. It does not depend on how it came about.
+Comes after planning, and judges the assignment only.
 """
 
 from __future__ import annotations

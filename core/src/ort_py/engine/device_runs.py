@@ -1,6 +1,6 @@
-"""Runs with values on devices: what is fed there is read there, and what is wanted there stays there.
+"""Runs with values on devices: inputs that are fed on a device are read there, and outputs wanted on one stay there.
 
-For bindings and runs of `OrtValue`s; plain runs know nothing of it. Each combination of places has a program of its
+Used by bindings and by runs of `OrtValue`s, never by plain runs. Each combination of places has a program of its
 own, made when it is first met and kept with the session's runner. Where a run fails, what is fed is brought to the
 host, and the run is answered as any other; also where a provider was left out before, or a run is split. Results go to
 their places then by a copy, as they do to devices that no provider of the session can copy to.

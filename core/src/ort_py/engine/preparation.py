@@ -136,7 +136,7 @@ class KernelEvaluator(TransformContext):
             match = self._kernels.find(provider.name, node)
             if match.kernel is None:
                 continue
-            # A kernel may prepare what it knows, and then a call cannot be cut: large inputs are no constants here.
+            # A kernel may prepare what it knows, and then a call cannot be cut: large inputs stay ordinary inputs here.
             constants = {
                 index: value for index, value in enumerate(inputs) if value is not None and value.size < WORTH_CUTTING
             }

@@ -1,6 +1,6 @@
-"""Runs of an engine: the plain way, and the observed way for everything that may look on.
+"""Runs of an engine: plain ones, and observed ones where limits, profiles or plug-ins watch a run.
 
-The plain way is a call of the runner. The observed way adds limits, cancellation, providers' callbacks, the profile and
+A plain run is a call of the runner. An observed one adds limits, cancellation, providers' callbacks, the profile and
 hooks. Failures of either go to `recovery`.
 """
 

@@ -1,4 +1,4 @@
-"""Prepared models in the cache: what a session's preparation came to, found again under everything it depends on.
+"""Prepared models in the cache: the result of a session's preparation, under a key of everything it depends on.
 
 Between `engine`, which asks before it loads a model and tells after it has planned one, and the rooms of `cache`
 and `graph`. Kernels and compiled regions are never stored here: code is bound again, regions come from their providers'

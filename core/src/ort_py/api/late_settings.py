@@ -1,6 +1,6 @@
-"""Checks of what onnxruntime lets an application tell a session's providers later.
+"""Checks of settings that an application passes to the providers of a session after it was made.
 
-No provider takes any of it yet, but wrong arguments are refused as onnxruntime refuses them.
+No provider takes any of them yet, but wrong arguments are refused as onnxruntime refuses them.
 """
 
 from __future__ import annotations
