@@ -60,6 +60,13 @@ def test_it_is_asked_once_for_each_kind_of_node(monkeypatch: pytest.MonkeyPatch)
         ("g (float[2, 0] x) => (float[2, 0] y) { y = Exp(x) }", "Exp", "'x' is empty"),
         ("g (int64[2] x) => (int64[2] y) { y = Add(x, x) }", "Add", "int64 of unknown size"),
         ("g (float[2] x) => (int64[2] y) { y = Cast <to = 7> (x) }", "Cast", "a cast to int64"),
+        ("g (float[1, 2, 8] x, float[3, 2, k] w) => (float[1, 3, m] y) { y = Conv(x, w) }", "Conv", "'w' has sizes"),
+        (
+            "g (float[1, 2, 8] x, float[2, 3, k] w) => (float[1, 3, m] y) { y = ConvTranspose(x, w) }",
+            "ConvTranspose",
+            "'w' has sizes that are not known, and OpenVINO compiles no ConvTranspose without them",
+        ),
+        ("g (float[n, 2, 8] x) => (float[n, 2, 1] y) { y = GlobalLpPool(x) }", "GlobalLpPool", "'x' has sizes"),
     ],
 )
 def test_what_is_left_to_others(text: str, op_type: str, words: str) -> None:
