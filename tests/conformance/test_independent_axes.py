@@ -134,7 +134,7 @@ def test_blocks_give_the_same(name: str, monkeypatch: pytest.MonkeyPatch) -> Non
         cut.append(place)
         return made(self, place, *rest)
 
-    monkeypatch.setattr(blocks, "_WORTH_CUTTING", 2)
+    monkeypatch.setattr(blocks, "WORTH_CUTTING", 2)
     monkeypatch.setattr(blocks._Cut, "_in_blocks", noted)
     found = _ran(name, 100.0)
     assert cut

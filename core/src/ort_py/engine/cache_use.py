@@ -89,7 +89,8 @@ class CacheUse:
         session_id: str,
         store: CacheStore | None = None,
     ) -> None:
-        self._source = source
+        # Only what a compiled model says: the bytes of another model go when the session has been made of them.
+        self._compiled = None if source.compiled is None else source
         self._options = options
         self._provider_options = provider_options
         self._hooks = hooks
@@ -120,7 +121,7 @@ class CacheUse:
             wishes: All else that decides how a model is prepared; with a repr that says all of it.
         """
         pairs = list(providers)
-        if self._source.compiled is None:
+        if self._compiled is None:
             self._cache = SessionCache.of(
                 self._store,
                 source,
@@ -152,22 +153,22 @@ class CacheUse:
         Raises:
             CompiledModelError: The model is a compiled one that does not contain the original.
         """
-        if self._source.compiled is not None:
+        if self._compiled is not None:
             from ort_py.engine.compiled_model import expect_original
 
-            expect_original(self._source, self._options, [f"{type(error).__name__}: {error}"], error)
+            expect_original(self._compiled, self._options, [f"{type(error).__name__}: {error}"], error)
 
-    def original(self) -> GivenModel:
-        """The model that has to be prepared if nothing could be restored.
+    def original(self, source: GivenModel) -> GivenModel:
+        """The model that has to be prepared if nothing could be restored from a source.
 
         Raises:
             CompiledModelError: It is damaged.
         """
-        if self._source.compiled is None:
-            return self._source
+        if self._compiled is None:
+            return source
         from ort_py.engine.compiled_model import original_of
 
-        return original_of(self._source)
+        return original_of(self._compiled)
 
     def calibration(self, providers: Iterable[tuple[ProviderRecord, IExecutionProvider]], threads: int) -> Calibration:
         """Measurements of the providers on this machine."""

@@ -161,7 +161,7 @@ class Engine:
             selection = self._select(source)
             self.providers.create(selection, session_context(self.options, self.threads.count), self.report)
             self.providers.order_for(source, self.report, threads=self.threads.count, explicit=not selection.automatic)
-            model, assembled = self._restore(source) or self._assemble(self.cache.original())
+            model, assembled = self._restore(source) or self._assemble(self.cache.original(source))
         self.recipe = self.recipe.condensed(model.kept)
         settle_memory(self.memory_report(), model)
         self.install(assembled)
