@@ -190,8 +190,9 @@ class FakeLt:
         space_of = {one: _extent(matrix, batch) for one, matrix in (("a", first), ("b", second), ("d", result))}
         left = _memory(a, space_of["a"], operand).astype(wide)
         right = _memory(b, space_of["b"], np.dtype(_DTYPES[second_kind])).astype(wide)
-        base = _memory(c, space_of["d"], output).astype(wide)
-        made = _memory(d, space_of["d"], output).astype(wide)
+        with np.errstate(invalid="ignore"):  # memory to which nothing was written may hold a signalling NaN
+            base = _memory(c, space_of["d"], output).astype(wide)
+            made = _memory(d, space_of["d"], output).astype(wide)
         interpret(problem, left, right, made, added=base, bias=bias, alpha=factors[0], beta=factors[1])
         _memory(d, space_of["d"], output)[...] = made.astype(output)
 
