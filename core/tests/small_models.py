@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 import onnx.parser
+from onnx import TensorProto, helper, numpy_helper
 
 import ort_py
 
@@ -31,3 +34,16 @@ def typed_identity(type_text: str) -> str:
 def open_model(text: str, options: ort_py.SessionOptions | None = None, **arguments: Any) -> ort_py.InferenceSession:
     """A session on the CPU provider."""
     return ort_py.InferenceSession(model_bytes(text), options, **{"providers": CPU, **arguments})
+
+
+def external_model(folder: Path) -> Path:
+    """Write a model that adds a constant in a file beside it, 0 to 4095, to ``x`` of 4,096 floats; give its path."""
+    array = np.arange(4096, dtype=np.float32)
+    x, y = (helper.make_tensor_value_info(name, TensorProto.FLOAT, [4096]) for name in ("x", "y"))
+    node = helper.make_node("Add", ["x", "c"], ["y"])
+    graph = helper.make_graph([node], "g", [x], [y], [numpy_helper.from_array(array, "c")])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
+    path = folder / "model.onnx"
+    folder.mkdir()
+    onnx.save(model, path, save_as_external_data=True, location="data.bin", size_threshold=0)
+    return path

@@ -15,12 +15,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import onnx
 import pytest
-from onnx import TensorProto, helper, numpy_helper
 
 import ort_py
-from core.tests.small_models import CPU, model_bytes
+from core.tests.small_models import CPU, external_model, model_bytes
 from ort_py.cache import circumstances
 from ort_py.cache.compiled_file import CompiledFile
 from ort_py.cache.format import description_of, write_file
@@ -139,15 +137,7 @@ ONES = {"x": np.ones(4096, np.float32)}
 @pytest.fixture
 def external(tmp_path: Path) -> Path:
     """A model with a constant in a file beside it."""
-    array = np.arange(4096, dtype=np.float32)
-    x, y = (helper.make_tensor_value_info(name, TensorProto.FLOAT, [4096]) for name in ("x", "y"))
-    node = helper.make_node("Add", ["x", "c"], ["y"])
-    graph = helper.make_graph([node], "g", [x], [y], [numpy_helper.from_array(array, "c")])
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
-    path = tmp_path / "external" / "model.onnx"
-    path.parent.mkdir()
-    onnx.save(model, path, save_as_external_data=True, location="data.bin", size_threshold=0)
-    return path
+    return external_model(tmp_path / "external")
 
 
 @pytest.mark.parametrize("embed", [False, True])

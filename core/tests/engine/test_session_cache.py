@@ -20,7 +20,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import ort_py
-from core.tests.small_models import CPU, HEADER, model_bytes
+from core.tests.small_models import CPU, HEADER, external_model, model_bytes
 from ort_py.cache import file_contents, model_source
 from ort_py.cache.writing import process_queue
 from ort_py.engine import cache_use, prepared_model, session_cache
@@ -448,14 +448,7 @@ def test_the_environment_of_ort_py_counts(
 def external(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A model with a large constant in a file beside it, both taken for written long ago, which cannot be set back."""
     monkeypatch.setattr(ort_py.files, "_RACY_NS", 0)
-    array = np.arange(4096, dtype=np.float32)
-    x, y = (helper.make_tensor_value_info(name, TensorProto.FLOAT, [4096]) for name in ("x", "y"))
-    node = helper.make_node("Add", ["x", "c"], ["y"])
-    graph = helper.make_graph([node], "g", [x], [y], [numpy_helper.from_array(array, "c")])
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
-    path = tmp_path / "external" / "model.onnx"
-    path.parent.mkdir()
-    onnx.save(model, path, save_as_external_data=True, location="data.bin", size_threshold=0)
+    path = external_model(tmp_path / "external")
     for file in path.parent.iterdir():
         os.utime(file, ns=(10**18, 10**18))
     return path
