@@ -15,8 +15,6 @@ import gc
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-__all__ = ["paused_collection"]
-
 _LEAST = 70_000
 """Objects for which a collection is worth its time: about ten small models, or as many megabytes."""
 

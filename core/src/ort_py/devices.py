@@ -9,8 +9,6 @@ from enum import Enum
 
 from ort_py.lazy_dataclass import dataclass
 
-__all__ = ["HOST", "Device", "DeviceClass"]
-
 
 class DeviceClass(Enum):
     """The class of work that a device is good for. Automatic ranking orders providers by it, accelerators first."""

@@ -18,23 +18,6 @@ import numpy as np
 from ort_py.errors import InvalidArgument
 from ort_py.lazy_dataclass import dataclass
 
-__all__ = [
-    "DataType",
-    "Dim",
-    "MapType",
-    "OptionalType",
-    "SequenceType",
-    "Shape",
-    "SparseTensorType",
-    "TensorType",
-    "ValueType",
-    "data_type_of",
-    "nbytes_of",
-    "numpy_dtype",
-    "parse_value_type",
-    "value_type_of",
-]
-
 Dim: TypeAlias = int | str | None
 Shape: TypeAlias = tuple[Dim, ...]
 

@@ -9,23 +9,6 @@ from __future__ import annotations
 
 from enum import Enum, IntEnum
 
-__all__ = [
-    "ArenaExtendStrategy",
-    "ExecutionMode",
-    "ExecutionOrder",
-    "GraphOptimizationLevel",
-    "OrtAllocatorType",
-    "OrtCompileApiFlags",
-    "OrtCompiledModelCompatibility",
-    "OrtDeviceEpIncompatibilityReason",
-    "OrtDeviceMemoryType",
-    "OrtExecutionProviderDevicePolicy",
-    "OrtHardwareDeviceType",
-    "OrtMemType",
-    "OrtMemoryInfoDeviceType",
-    "OrtSparseFormat",
-]
-
 
 class _PrintedByName(IntEnum):
     """Numbers whose text is their name: `IntEnum` prints the number since Python 3.11."""

@@ -20,8 +20,6 @@ from typing import BinaryIO, NamedTuple
 
 from ort_py.hashing import blake2b
 
-__all__ = ["FileIdentity", "FileSnapshot", "open_regular", "read_regular"]
-
 _RACY_NS = 2_000_000_000
 """Two seconds: the coarsest time of writing that a file system has."""
 

@@ -7,8 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-__all__ = ["HOMES"]
-
 HOMES: Mapping[str, str] = {
     "ort_py.api.session": "InferenceSession",
     "ort_py.fallback.states": "SessionState",

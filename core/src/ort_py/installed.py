@@ -19,16 +19,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from importlib.metadata import Distribution
 
-__all__ = [
-    "InstalledDistribution",
-    "entry_point_sections",
-    "folder_times",
-    "installed_distributions",
-    "normalise_distribution",
-    "version_of",
-    "versions_of",
-]
-
 _FOLDERS = (".dist-info", ".egg-info")
 _SETTLED_NS = 2_000_000_000
 """Age from which the time of a folder changes with its next change; file systems keep times in steps of up to 2 s."""

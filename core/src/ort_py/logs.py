@@ -15,8 +15,6 @@ from ort_py.printable import one_line
 if TYPE_CHECKING:
     import logging
 
-__all__ = ["DEBUG", "INFO", "WARNING", "escape_arguments", "lazy_logger"]
-
 DEBUG, INFO, WARNING = 10, 20, 30
 """The levels of `logging`."""
 

@@ -9,8 +9,6 @@ import os
 import sys
 from collections.abc import Sequence
 
-__all__ = ["NEEDED", "installed", "refuse_older"]
-
 NEEDED = (1, 21)
 """The first onnx whose schemas tell Python which types a parameter allows; as `core/pyproject.toml` has it."""
 

@@ -6,8 +6,6 @@ line prints.
 
 from __future__ import annotations
 
-__all__ = ["one_line", "printable"]
-
 
 def printable(text: str) -> str:
     """The text with control and formatting characters as escapes, but for its line ends.

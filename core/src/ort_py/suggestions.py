@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
-__all__ = ["close_names", "did_you_mean", "question"]
-
 
 def close_names(
     name: str, known: Iterable[str], *, fold: Callable[[str], str] = str.lower, most: int = 1, cutoff: float = 0.6

@@ -12,8 +12,6 @@ import numpy as np
 
 from ort_py.dtypes import DataType, data_type_of
 
-__all__ = ["TOLERANCES", "tolerance_of"]
-
 TOLERANCES: dict[DataType, tuple[float, float]] = {
     DataType.DOUBLE: (1e-9, 1e-11),
     DataType.COMPLEX128: (1e-9, 1e-11),

@@ -20,8 +20,6 @@ from onnx import TensorProto, numpy_helper
 
 from ort_py.dtypes import DataType, data_type_of
 
-__all__ = ["KINDS", "UNDETERMINED", "SuiteCase", "compare", "plain_value", "suite_cases"]
-
 KINDS = ("node", "simple", "pytorch-converted", "pytorch-operator", "real")
 
 UNDETERMINED = frozenset(

@@ -11,8 +11,6 @@ from pathlib import Path
 
 from ort_py.errors import UsageError
 
-__all__ = ["read_expected_failures", "reason_for"]
-
 
 def read_expected_failures(path: Path | str | None) -> dict[str, str]:
     """Reasons by case id; empty if the file does not exist. Empty lines and lines that begin with ``#`` are ignored.

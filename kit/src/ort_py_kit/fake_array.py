@@ -16,9 +16,6 @@ if TYPE_CHECKING:
     from ort_py_kit.fake_memory import FakeDevice, Memory
     from ort_py_kit.fake_stream import FakeStream
 
-__all__ = ["FakeArray", "empty_array"]
-
-
 _REDUCTIONS = frozenset(("all", "any", "argmax", "argmin", "max", "mean", "min", "prod", "std", "sum", "var"))
 
 

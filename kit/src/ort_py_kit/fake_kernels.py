@@ -13,8 +13,6 @@ import numpy as np
 from ort_py.contracts import ALL_NUMERIC, ALL_TENSORS, KernelContext, KernelDef, NodeSpec, kernel, kernel_defs, tensors
 from ort_py.dtypes import DataType, numpy_dtype
 
-__all__ = ["fake_kernels", "refusal_of"]
-
 NEWEST = 99
 """The operators here have not changed their meaning for the types and ranks the tests use; see each kernel."""
 

@@ -10,8 +10,6 @@ from typing import Any
 
 from ort_py.contracts import CHANNELS_LAST, KernelContext, KernelDef
 
-__all__ = ["channels_last_kernels"]
-
 
 def channels_last_kernels(kernels: Sequence[KernelDef], operators: Collection[str]) -> list[KernelDef]:
     """Kernels of the other form.

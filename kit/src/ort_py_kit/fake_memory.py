@@ -17,8 +17,6 @@ from ort_py.contracts import AllocatorStats
 from ort_py.devices import Device
 from ort_py_kit.fake_stream import FakeStream
 
-__all__ = ["POISON", "FakeDevice", "Memory"]
-
 POISON = 0xFF
 """Every byte of memory that was not written yet: NaN in all floating types, -1 in the signed integers."""
 

@@ -19,8 +19,6 @@ from ort_py_kit.fake_array import FakeArray, empty_array
 if TYPE_CHECKING:
     from ort_py_kit.fake_memory import FakeDevice
 
-__all__ = ["FakeModule", "module_of"]
-
 
 def _words(text: str) -> frozenset[str]:
     return frozenset(text.split())

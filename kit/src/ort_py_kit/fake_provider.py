@@ -48,8 +48,6 @@ from ort_py_kit.fake_region import FakeRegion
 from ort_py_kit.fake_transfer import FakeAllocator, FakeTransfer
 from ort_py_kit.fake_values import FakeDeviceMemory
 
-__all__ = ["FakeBehaviour", "FakeFactory", "FakeProvider"]
-
 
 @dataclass(frozen=True, slots=True)
 class FakeBehaviour:

@@ -27,8 +27,6 @@ from ort_py_kit.fake_module import module_of
 from ort_py_kit.fake_transfer import FakeTransfer
 from ort_py_kit.kernel_runner import LocalKernelContext, find_kernel
 
-__all__ = ["FakeRegion", "FakeRegionInstance"]
-
 
 class _Step:
     """One node with its kernel bound."""

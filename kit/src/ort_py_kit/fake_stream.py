@@ -17,8 +17,6 @@ from ort_py.devices import Device
 if TYPE_CHECKING:
     from ort_py_kit.fake_memory import FakeDevice
 
-__all__ = ["FakeEvent", "FakeStream"]
-
 
 class FakeStream(IStream):
     """An order of work on a fake device.

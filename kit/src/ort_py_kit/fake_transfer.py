@@ -14,8 +14,6 @@ from ort_py_kit.fake_array import FakeArray, empty_array
 from ort_py_kit.fake_memory import POISON, FakeDevice
 from ort_py_kit.fake_stream import FakeStream
 
-__all__ = ["FakeAllocator", "FakeTransfer"]
-
 
 class FakeAllocator(IAllocator):
     """Arrays on a fake device, for the current stream."""

@@ -19,8 +19,6 @@ from ort_py_kit.fake_array import FakeArray
 from ort_py_kit.fake_memory import FakeDevice, Memory
 from ort_py_kit.fake_transfer import FakeAllocator, FakeTransfer
 
-__all__ = ["DLPACK_TYPE", "FakeDeviceMemory"]
-
 DLPACK_TYPE = 12
 """kDLExtDev: DLPack's number of devices that it does not know."""
 

@@ -48,8 +48,6 @@ from ort_py.devices import Device, DeviceClass
 from ort_py.dtypes import DataType
 from ort_py.errors import DeviceReset
 
-__all__ = ["Faults", "FaultyFactory", "FaultyProvider"]
-
 
 class Faults:
     """Faults to inject, for all sessions of a factory. Attributes may be set at any time, by any thread.

@@ -27,16 +27,6 @@ from ort_py.graph.writing.protos import fill_attribute, type_from_proto
 from ort_py.graph.writing.serialize import model_to_proto
 from ort_py_kit.kernel_runner import LocalKernelContext
 
-__all__ = [
-    "ReferenceContext",
-    "graph_view",
-    "model_from_text",
-    "reference_run",
-    "type_text",
-    "typed_model",
-    "written",
-]
-
 
 def model_from_text(text: str, opset: int = 21) -> onnx.ModelProto:
     """A model from ONNX's text form.

@@ -20,15 +20,6 @@ from ort_py.graph.checking.resolved_schema import formal_at
 from ort_py.graph.checking.schema import SchemaRegistry
 from ort_py.kernels.registry import match_kernel
 
-__all__ = [
-    "LocalKernelContext",
-    "check_ownership",
-    "find_kernel",
-    "make_node_spec",
-    "reference_outputs",
-    "run_kernel",
-]
-
 
 class LocalKernelContext(KernelContext):
     """A context for one kernel on the calling thread, without limits.

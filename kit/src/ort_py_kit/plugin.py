@@ -15,8 +15,6 @@ import pytest
 
 from ort_py_kit.support_table import SupportTable
 
-__all__ = ["COMMAND_LINE"]
-
 COMMAND_LINE = pytest.StashKey["tuple[str, str, dict[str, str], str | None]"]()
 """Provider, plug-in module, options and file of expected failures, as the command line gives them."""
 

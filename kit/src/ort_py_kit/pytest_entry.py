@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from typing import Any
 
-__all__ = ["pytest_load_initial_conftests"]
-
 _KIT = "ort_py_kit"
 _OLD_NAME = "ort_py.testing"
 

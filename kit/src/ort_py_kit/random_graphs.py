@@ -17,8 +17,6 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
-__all__ = ["Choices", "SeededChoices", "narrowest_type", "random_feed", "random_model"]
-
 T = TypeVar("T")
 
 _UNARY = ("Abs", "Dropout", "Identity", "Neg", "Relu", "Tanh")

@@ -15,8 +15,6 @@ from ort_py.transforms.pipeline import run_transforms
 from ort_py.transforms.report import OptimisationReport
 from ort_py_kit.graphs import ReferenceContext, typed_model
 
-__all__ = ["apply_rules", "changed_by"]
-
 
 def apply_rules(
     model: str | onnx.ModelProto,

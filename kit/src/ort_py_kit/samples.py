@@ -18,8 +18,6 @@ from onnx import helper, numpy_helper
 
 from ort_py_kit.graphs import model_from_text
 
-__all__ = ["Sample", "sample_from_text", "sample_models"]
-
 
 @dataclass(frozen=True, eq=False)
 class Sample:

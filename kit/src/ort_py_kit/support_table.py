@@ -10,8 +10,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-__all__ = ["SupportTable"]
-
 _DEFAULT_DOMAIN = "ai.onnx"
 
 

@@ -18,8 +18,6 @@ from ort_py.execution.run_queue import Job, RunQueue
 from ort_py.logs import lazy_logger
 from ort_py.options import RunOptions, overlay_of
 
-__all__ = ["Callback", "run_asyncio", "submit"]
-
 _logger = lazy_logger("ort_py.session")
 
 Callback = Callable[[list[Any], Any, str], Any]

@@ -32,8 +32,6 @@ from ort_py.lazy_dataclass import dataclass
 from ort_py.limits import human_bytes
 from ort_py.options import SessionOptions, additions_of
 
-__all__ = ["CompileReport", "Feeds", "compile_model", "compile_with"]
-
 Feeds = Callable[[Engine], Sequence[Mapping[str, Any]]]
 """Makes the inputs of the runs, once the model is there."""
 

@@ -12,8 +12,6 @@ from ort_py.values.device_memory import place_of, wanted_place
 from ort_py.values.ort_value import OrtValue
 from ort_py.values.vector import OrtValueVector
 
-__all__ = ["IOBinding"]
-
 
 class IOBinding:
     """Inputs and outputs bound to a session; run it with `InferenceSession.run_with_iobinding`.

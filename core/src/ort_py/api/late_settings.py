@@ -10,8 +10,6 @@ from typing import Any
 
 from ort_py.errors import UsageError
 
-__all__ = ["check_dynamic_options", "check_tuning_results"]
-
 _TUNING_KEYS = ("ep", "results", "validators")
 
 

@@ -14,8 +14,6 @@ from ort_py.graph.ir import Weight
 from ort_py.graph.reading.given_model import GivenModel
 from ort_py.graph.weights.accounting import named_weights, weight_bytes
 
-__all__ = ["external_data", "memory_of", "model_file"]
-
 
 def model_file(source: GivenModel) -> list[FileSnapshot]:
     """The model's own file, where it has one."""

@@ -14,8 +14,6 @@ from ort_py.graph.reading.given_model import GivenModel
 from ort_py.graph.reading.sources import content_hash
 from ort_py.options import SessionOptions, additions_of, entries_of, values_of
 
-__all__ = ["RequestKey", "request_key"]
-
 RequestKey: TypeAlias = tuple[Any, ...]
 
 

@@ -53,8 +53,6 @@ if TYPE_CHECKING:
     from ort_py.values.ort_value import OrtValue
     from ort_py.values.vector import OrtValueVector
 
-__all__ = ["InferenceSession"]
-
 _logger = lazy_logger("ort_py.session")
 
 

@@ -21,8 +21,6 @@ from ort_py.options.config_checks import check_session_entries
 from ort_py.options.verify_share import share_of
 from ort_py.suggestions import did_you_mean
 
-__all__ = ["fallback_enabled", "session_options"]
-
 _ARGUMENTS = ("enable_fallback", "disabled_optimizers", "read_config_from_model")
 _VARIABLE = "ORT_LOAD_CONFIG_FROM_MODEL"
 _CONFIG_KEY = "ort_config"

@@ -34,8 +34,6 @@ from ort_py.values.element_types import SUB_BYTE, element_type_of, shape_of
 from ort_py.values.ort_value import OrtValue
 from ort_py.values.vector import OrtValueVector
 
-__all__ = ["HasEngine", "SessionIOBinding"]
-
 _EMPTY = OrtValue.of(None)
 
 

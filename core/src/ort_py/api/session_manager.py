@@ -28,8 +28,6 @@ from ort_py.options import SessionOptions
 from ort_py.platform.forks import ProcessLock, notify_after_fork
 from ort_py.suggestions import did_you_mean
 
-__all__ = ["SessionLease", "SessionManager", "SessionManagerStats"]
-
 _BETWEEN_LOOKS = 1.0
 """Seconds between two looks at the memory of sessions that are there: it grows with the shapes they meet, and adding it
 up costs more than a small run."""

@@ -16,8 +16,6 @@ from ort_py.execution.frame import session_closed
 from ort_py.execution.pipelined import Pipelined
 from ort_py.options import RunOptions, overlay_of
 
-__all__ = ["stream"]
-
 
 def stream(
     run: Callable[..., list[Any]],

@@ -14,8 +14,6 @@ import numpy as np
 
 from ort_py.errors import NotFound
 
-__all__ = ["from_torch", "to_torch"]
-
 # Types NumPy does not have, so tensors and arrays cannot change hands as they are: the same bytes as integers can.
 _AS_INTEGERS: dict[str, tuple[Any, str]] = {
     "bfloat16": (ml_dtypes.bfloat16, "int16"),

@@ -11,8 +11,6 @@ from ort_py.cache.format import description_of
 from ort_py.cache.store import FileStore
 from ort_py.hashing import blake2b
 
-__all__ = ["ArtifactCache", "artifact_key"]
-
 _KIND = "artifact"
 
 

@@ -20,8 +20,6 @@ from ort_py.hashing import blake2b
 from ort_py.installed import versions_of
 from ort_py.platform.processors import processor_facts
 
-__all__ = ["code_stamp", "kind_of_machine", "machine", "package_of", "package_stamp", "versions"]
-
 _INSTRUCTIONS = re.compile(
     r"s?sse|avx|amx|fma|f16c|bmi|movbe|popcnt|asimd|neon|vfp|sve|sme(?!p)|fphp|bf16|i8mm|atomics|crc32"
 )

@@ -18,8 +18,6 @@ from ort_py.cache.format import ALIGNMENT, damage, damage_of_description, descri
 from ort_py.graph.reading.given_model import COMPILED_MAGIC
 from ort_py.logs import lazy_logger
 
-__all__ = ["CompiledFile", "NotCompiledError", "write_compiled"]
-
 _logger = lazy_logger("ort_py.cache")
 
 

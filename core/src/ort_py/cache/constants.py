@@ -21,8 +21,6 @@ from ort_py.graph.weights.weight_store import WeightStore
 from ort_py.graph.weights.weights import ArrayWeight, MappedFile, MappedWeight
 from ort_py.limits import array_bytes
 
-__all__ = ["CachedWeight", "ConstantReader", "ConstantWriter", "NotStorableError", "SmallWeight"]
-
 _SMALL = 1024
 """Bytes up to which constants share a block; each is aligned to its element type only."""
 

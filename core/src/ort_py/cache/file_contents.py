@@ -20,8 +20,6 @@ from ort_py.cache.writing import process_queue
 from ort_py.files import FileIdentity, open_regular
 from ort_py.graph.reading.fingerprint import content_hash, hash_of_file
 
-__all__ = ["FileContents", "sketch_of"]
-
 _KIND = "digest"
 
 _SAMPLE = 4 << 10

@@ -18,21 +18,6 @@ import numpy as np
 
 from ort_py.hashing import blake2b
 
-__all__ = [
-    "ALIGNMENT",
-    "CACHE_MAGIC",
-    "HEAD_BYTES",
-    "Checksum",
-    "checksum_of",
-    "damage",
-    "damage_of_blocks",
-    "damage_of_description",
-    "description_of",
-    "head_digest",
-    "read_checked",
-    "write_file",
-]
-
 ALIGNMENT = 64
 CACHE_MAGIC = b"ort-py cache 2\n\0"
 _HEAD = struct.Struct("<16sQQI4x24s")  # magic, bytes of the description, bytes after it, their checksum, hash

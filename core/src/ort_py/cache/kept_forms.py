@@ -24,8 +24,6 @@ from ort_py.lazy_dataclass import dataclass
 from ort_py.logs import lazy_logger
 from ort_py.platform.forks import ProcessLock
 
-__all__ = ["KeptForms", "write_at_exit"]
-
 _logger = lazy_logger("ort_py.cache")
 
 _KIND = "packed"

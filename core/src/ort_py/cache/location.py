@@ -13,8 +13,6 @@ from pathlib import Path
 
 from ort_py.errors import OptionError
 
-__all__ = ["DEFAULT_BYTES", "FOLDER_VARIABLE", "OFF", "SIZE_VARIABLE", "cache_bytes", "cache_folder"]
-
 FOLDER_VARIABLE = "ORT_PY_CACHE"
 SIZE_VARIABLE = "ORT_PY_CACHE_SIZE"
 DEFAULT_BYTES = 2 << 30

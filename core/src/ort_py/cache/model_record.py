@@ -21,8 +21,6 @@ from ort_py.graph.ir import Graph, Model, Node, Value, walk
 from ort_py.graph.reading.fingerprint import ContentHash
 from ort_py.graph.weights.weight_store import process_store
 
-__all__ = ["BROKEN", "MODEL_FIELDS", "ModelReader", "ModelWriter"]
-
 BROKEN = (KeyError, IndexError, TypeError, ValueError, AttributeError, AssertionError, struct.error, RecursionError)
 """Errors of reading a record that other code wrote, or that is damaged in a way that no checksum notices."""
 

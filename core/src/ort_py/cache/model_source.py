@@ -28,8 +28,6 @@ from ort_py.limits import Budget, Limits
 if TYPE_CHECKING:
     from ort_py.graph.reading.external_data import ExternalFiles
 
-__all__ = ["ExternalReader", "SourceFile", "external_digest", "external_name"]
-
 _MOST_READ = 2 << 30
 """Bytes up to which a file of external data is known by its content. Reading a larger one, which is mapped otherwise,
 takes longer than preparing the model, so that it is known by its identity."""

@@ -23,8 +23,6 @@ from ort_py.files import open_regular
 from ort_py.lazy_dataclass import dataclass
 from ort_py.logs import lazy_logger
 
-__all__ = ["CacheStore", "FileStore", "StoredFile"]
-
 _logger = lazy_logger("ort_py.cache")
 
 SUFFIXES = (".model", ".packed", ".artifact", ".placement", ".rates", ".digest", ".files")

@@ -14,8 +14,6 @@ from collections.abc import Callable
 from ort_py.logs import lazy_logger
 from ort_py.platform.forks import ProcessLock
 
-__all__ = ["PendingWrite", "WriteQueue", "process_queue"]
-
 _logger = lazy_logger("ort_py.cache")
 
 _LONGEST_QUEUE = 8

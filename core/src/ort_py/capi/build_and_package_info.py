@@ -4,7 +4,5 @@ from __future__ import annotations
 
 from ort_py.compat.emulated import PACKAGE, VERSION
 
-__all__ = ["package_name"]
-
 package_name = PACKAGE
 __version__ = VERSION

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = ["check_distro_info", "validate_build_package_info"]
-
 
 def check_distro_info() -> None:
     """Warn about platforms that the wheel was not built for: it runs on all."""

@@ -17,8 +17,6 @@ from ort_py.errors import InvalidArgument, OptionError
 from ort_py.files import open_regular
 from ort_py.limits import human_bytes
 
-__all__ = ["add_arguments", "run"]
-
 _DAY = 86_400.0
 
 

@@ -13,8 +13,6 @@ from ort_py.cli.progress import Progress
 from ort_py.cli.sessions import add_limits_argument, limits_of, provider_names
 from ort_py.inspection.comparison.configuration import LEVELS
 
-__all__ = ["add_arguments", "run"]
-
 DIFFERENT = 1
 """Exit code where the two ways do not agree."""
 

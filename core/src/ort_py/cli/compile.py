@@ -16,8 +16,6 @@ from ort_py.cli.progress import Progress
 from ort_py.cli.sessions import add_session_arguments, limits_of
 from ort_py.engine.engine import Engine
 
-__all__ = ["add_arguments", "run"]
-
 _LEVELS = {
     "disable": ort_py.GraphOptimizationLevel.ORT_DISABLE_ALL,
     "basic": ort_py.GraphOptimizationLevel.ORT_ENABLE_BASIC,

@@ -9,8 +9,6 @@ import sys
 
 from ort_py.printable import printable
 
-__all__ = ["say", "tell"]
-
 
 def say(text: str) -> None:
     """Print results to standard output."""

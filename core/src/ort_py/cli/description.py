@@ -19,8 +19,6 @@ from ort_py.graph.writing.protos import type_from_proto
 from ort_py.lazy_dataclass import dataclass
 from ort_py.limits import Limits
 
-__all__ = ["Description", "OperatorUse", "ValueDescription", "describe_model"]
-
 
 @dataclass(frozen=True, slots=True)
 class ValueDescription:

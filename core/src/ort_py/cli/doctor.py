@@ -18,8 +18,6 @@ from ort_py.inspection.diagnosis.examine import TIME_LIMIT, examine
 from ort_py.inspection.diagnosis.report import Diagnosis, ProviderDiagnosis
 from ort_py.limits import human_bytes
 
-__all__ = ["NOT_USABLE", "REQUIRED_MISSING", "add_arguments", "run"]
-
 NOT_USABLE, REQUIRED_MISSING = 1, 3
 
 

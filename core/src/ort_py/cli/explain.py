@@ -14,8 +14,6 @@ from ort_py.errors import operator_title
 from ort_py.inspection.placement.islands import copied_bytes
 from ort_py.limits import human_bytes
 
-__all__ = ["add_arguments", "run"]
-
 SHOWN = 40
 """Islands and borders in the text: the largest; JSON and the page have all."""
 

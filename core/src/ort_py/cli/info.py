@@ -18,8 +18,6 @@ from ort_py.errors import OrtPyError, operator_title
 from ort_py.graph.reading.given_model import GivenModel
 from ort_py.limits import human_bytes
 
-__all__ = ["add_arguments", "run"]
-
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_session_arguments(parser)

@@ -20,8 +20,6 @@ from ort_py.inspection.generated_inputs import MODES, InputRecipe, generate
 from ort_py.lazy_dataclass import dataclass
 from ort_py.suggestions import did_you_mean
 
-__all__ = ["Feeds", "add_input_arguments", "make_feeds", "say_what_was_assumed"]
-
 
 @dataclass(slots=True)
 class Feeds:

@@ -22,8 +22,6 @@ from ort_py.cli.console import tell
 from ort_py.errors import OrtPyError
 from ort_py.suggestions import did_you_mean
 
-__all__ = ["main"]
-
 FAILED, USAGE, INTERRUPTED = 1, 2, 130
 
 _COMMANDS = {

@@ -11,8 +11,6 @@ import numpy as np
 
 from ort_py.printable import one_line
 
-__all__ = ["plain", "print_json", "shape_text", "table", "time_text"]
-
 
 def table(head: Sequence[str], rows: Iterable[Sequence[Any]], *, indent: str = "  ", width: int = 60) -> str:
     """Rows in aligned columns.

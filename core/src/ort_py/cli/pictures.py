@@ -16,8 +16,6 @@ from ort_py.dtypes import TensorType, numpy_dtype, parse_value_type
 from ort_py.errors import InvalidArgument, Location, NotFound
 from ort_py.lazy_dataclass import dataclass
 
-__all__ = ["EXTENSIONS", "LAYOUTS", "PictureOptions", "read_picture"]
-
 EXTENSIONS = frozenset({".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".ppm", ".pgm"})
 LAYOUTS = ("nchw", "nhwc")
 CHANNELS = (1, 3)

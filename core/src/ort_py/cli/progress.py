@@ -8,8 +8,6 @@ from types import TracebackType
 
 from ort_py.cli.console import tell
 
-__all__ = ["Progress"]
-
 
 class Progress:
     """Says on standard error what is being done once that has taken `patience` seconds, and again as often.

@@ -12,8 +12,6 @@ from ort_py.discovery import ProviderRecord, default_catalog
 from ort_py.discovery.known_names import KNOWN_PROVIDERS
 from ort_py.discovery.refusals import NO_DISTRIBUTION
 
-__all__ = ["add_arguments", "run"]
-
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(

@@ -22,8 +22,6 @@ from ort_py.cli.sessions import add_session_arguments, open_session
 from ort_py.cli.summaries import save_values, summarise, summary_text
 from ort_py.lazy_dataclass import dataclass
 
-__all__ = ["add_arguments", "run"]
-
 
 @dataclass(frozen=True, slots=True)
 class _Times:

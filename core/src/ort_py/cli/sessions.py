@@ -8,8 +8,6 @@ from pathlib import Path
 import ort_py
 from ort_py.cli.progress import Progress
 
-__all__ = ["add_limits_argument", "add_session_arguments", "limits_of", "open_session", "provider_names"]
-
 _LIMITS = {
     "default": ort_py.Limits,
     "untrusted": ort_py.Limits.untrusted,

@@ -12,8 +12,6 @@ import numpy as np
 from ort_py.cli.output import plain, shape_text
 from ort_py.dtypes import data_type_of
 
-__all__ = ["save_values", "summarise", "summary_text"]
-
 SHOWN = 5
 MIN_CLASSES = 3
 

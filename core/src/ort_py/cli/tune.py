@@ -18,8 +18,6 @@ from ort_py.cli.sessions import add_limits_argument, limits_of, open_session, pr
 from ort_py.errors import OptionError
 from ort_py.inspection.calibration import calibrate
 
-__all__ = ["add_arguments", "run"]
-
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("model", metavar="MODEL", nargs="?", help="path of an ONNX model")

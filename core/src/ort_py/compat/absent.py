@@ -25,8 +25,6 @@ from typing import Any
 
 from ort_py.compat.not_yet import missing_class, missing_function
 
-__all__ = ["absent_names", "find_absent_modules"]
-
 _OWN = "ort_py."
 _INSTEAD = {
     "quantization": "Quantise with onnxruntime in an environment of its own, and run the result here.",

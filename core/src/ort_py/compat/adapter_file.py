@@ -26,8 +26,6 @@ from ort_py.graph.weights.unpack import unpack
 from ort_py.graph.writing.protos import fill_tensor
 from ort_py.lazy_dataclass import dataclass
 
-__all__ = ["FORMAT_VERSION", "AdapterContent", "read_adapter_bytes", "write_adapter_bytes"]
-
 FORMAT_VERSION = 1
 _IDENTIFIER = b"TORT"
 _LARGEST = 2**31 - 1

@@ -18,8 +18,6 @@ from ort_py.errors import ArgumentTypeError, Location, UsageError
 from ort_py.files import read_regular
 from ort_py.values.ort_value import OrtValue
 
-__all__ = ["AdapterFormat", "LoraAdapter"]
-
 
 class AdapterFormat:
     """The content of an adapter's file.

@@ -19,8 +19,6 @@ from types import ModuleType
 from ort_py.compat.emulated import PACKAGE
 from ort_py.errors import Fail
 
-__all__ = ["SHIM", "install_as_onnxruntime", "run_as_onnxruntime"]
-
 SHIM = Path(__file__).resolve().parent / "shim"
 """Folder that holds the package ``onnxruntime`` and its metadata."""
 

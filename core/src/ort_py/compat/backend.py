@@ -20,8 +20,6 @@ from ort_py.errors import NotYetError, UsageError
 from ort_py.options import RunOptions, SessionOptions, specs_of
 from ort_py.options.option_set import OptionSet
 
-__all__ = ["OnnxRuntimeBackend", "OnnxRuntimeBackendRep", "is_compatible", "prepare", "run", "supports_device"]
-
 _EXCLUDED = "ORT_ONNX_BACKEND_EXCLUDE_PROVIDERS"
 
 

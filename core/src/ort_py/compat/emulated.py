@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = ["PACKAGE", "VERSION", "get_version_string"]
-
 PACKAGE = "onnxruntime"
 VERSION = "1.31.1"
 

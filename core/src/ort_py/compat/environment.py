@@ -21,20 +21,6 @@ from ort_py.kernels.seeds import set_process_seed
 from ort_py.logs import lazy_logger
 from ort_py.platform.processors import set_default_threads
 
-__all__ = [
-    "disable_telemetry_events",
-    "enable_telemetry_events",
-    "get_build_info",
-    "get_device",
-    "get_version_string",
-    "has_collective_ops",
-    "print_debug_info",
-    "set_default_logger_severity",
-    "set_default_logger_verbosity",
-    "set_global_thread_pool_sizes",
-    "set_seed",
-]
-
 _logger = lazy_logger("ort_py.environment")
 
 _LEVELS = (logging.DEBUG, logging.INFO, logging.WARNING, logging.ERROR, logging.CRITICAL)

@@ -10,8 +10,6 @@ from ort_py.inspection.placement import Placement
 from ort_py.lazy_dataclass import dataclass
 from ort_py.options import SessionOptions, entry_of
 
-__all__ = ["OrtEpAssignedNode", "OrtEpAssignedSubgraph", "assignment_info"]
-
 _KEY = "session.record_ep_graph_assignment_info"
 
 

@@ -18,28 +18,6 @@ from ort_py.enums import (
 from ort_py.files import read_regular
 from ort_py.options import SessionOptions
 
-__all__ = [
-    "check_and_normalize_provider_args",
-    "get_all_operator_schema",
-    "get_all_opkernel_def",
-    "get_compatibility_info_from_model",
-    "get_compatibility_info_from_model_bytes",
-    "get_default_session_options",
-    "get_hardware_device_ep_incompatibility_details",
-    "get_hardware_devices",
-    "get_model_compatibility_for_ep_devices",
-    "get_registered_ep_kernel_defs",
-    "is_dlpack_uint8_tensor",
-    "kNextPowerOfTwo",
-    "kSameAsRequested",
-    "quantize_matmul_2bits",
-    "quantize_matmul_4bits",
-    "quantize_matmul_8bits",
-    "quantize_matmul_bnb4",
-    "quantize_qdq_matmul_2bits",
-    "quantize_qdq_matmul_4bits",
-]
-
 kNextPowerOfTwo = ArenaExtendStrategy.kNextPowerOfTwo  # noqa: N816 - onnxruntime's names
 kSameAsRequested = ArenaExtendStrategy.kSameAsRequested  # noqa: N816
 

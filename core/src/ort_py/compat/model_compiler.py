@@ -28,8 +28,6 @@ from ort_py.graph.writing.serialize import model_to_proto
 from ort_py.options import SessionOptions
 from ort_py.values.ort_value import OrtValue
 
-__all__ = ["ModelCompiler", "OrtExternalInitializerInfo"]
-
 _CHUNK = 1 << 20
 _INT64 = 2**63
 

@@ -11,8 +11,6 @@ from typing import Any, NoReturn
 
 from ort_py.errors import NotYetError
 
-__all__ = ["missing", "missing_class", "missing_function"]
-
 
 def missing(name: str, instead: str) -> NotYetError:
     """The error for something that is not there yet.

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 
-__all__ = ["preload_dlls"]
-
 
 def preload_dlls(
     cuda: bool = True,

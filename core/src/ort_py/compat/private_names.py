@@ -13,8 +13,6 @@ from ort_py.engine.recipe import FileReference
 if TYPE_CHECKING:
     from ort_py.compat.session_handle import SessionHandle
 
-__all__ = ["PrivateNames"]
-
 
 class _Answer:
     """An attribute that asks the session.

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from ort_py.engine.metadata import ModelMetadata, NodeArg
     from ort_py.options import RunOptions, SessionOptions
 
-__all__ = ["SessionHandle"]
-
 
 class SessionHandle:
     """A session as onnxruntime's C binding has it.

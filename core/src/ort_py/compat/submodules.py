@@ -17,8 +17,6 @@ from types import CodeType, ModuleType
 
 from ort_py.compat.emulated import PACKAGE
 
-__all__ = ["SUBPACKAGES", "install_finder"]
-
 SUBPACKAGES = frozenset({"backend", "capi", "datasets", "quantization", "tools", "transformers"})
 
 

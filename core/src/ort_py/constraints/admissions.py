@@ -14,8 +14,6 @@ from ort_py.errors import LimitError, Location
 from ort_py.limits.allocation import human_bytes
 from ort_py.limits.limits import Limits
 
-__all__ = ["Admissions", "check_elements", "check_memory", "check_work"]
-
 _REMEMBERED = 256
 """Sets of shapes of a region that are remembered to have passed its gate."""
 

@@ -18,8 +18,6 @@ from ort_py.contracts.graph_view import NodeSpec, RegionView, ValueSpec
 from ort_py.dtypes import DataType
 from ort_py.lazy_dataclass import dataclass
 
-__all__ = ["READ_TYPES", "Admission", "GateProgram", "Input", "Predicate", "RegionFacts"]
-
 READ_TYPES = frozenset({DataType.INT64, DataType.INT32, DataType.FLOAT, DataType.BOOL})
 """Types of short tensors whose elements may decide shapes."""
 

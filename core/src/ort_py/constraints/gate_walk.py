@@ -21,8 +21,6 @@ from ort_py.constraints.trace import ConstraintFinding, Requirement, Trace, trac
 from ort_py.dtypes import TensorType, numpy_dtype
 from ort_py.lazy_dataclass import dataclass
 
-__all__ = ["Walked", "walk", "walk_numbers"]
-
 
 @dataclass(frozen=True, slots=True)
 class Walked:

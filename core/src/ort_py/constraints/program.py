@@ -18,8 +18,6 @@ import numpy as np
 
 from ort_py.lazy_dataclass import dataclass
 
-__all__ = ["CONTENT_LIMIT", "Code", "ConstraintProgram", "Instruction"]
-
 CONTENT_LIMIT = 64
 """Elements up to which the content of a list of whole numbers is followed; no list of sizes is longer."""
 

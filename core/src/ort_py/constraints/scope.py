@@ -31,18 +31,6 @@ from ort_py.constraints.sizes import (
 from ort_py.dtypes import DataType
 from ort_py.lazy_dataclass import dataclass
 
-__all__ = [
-    "MALFORMED",
-    "Constraint",
-    "Dims",
-    "Ledger",
-    "NodeScope",
-    "Outputs",
-    "Tensor",
-    "Unchecked",
-    "Violation",
-]
-
 Dims: TypeAlias = tuple[Amount, ...]
 """A shape of known rank."""
 

@@ -20,8 +20,6 @@ from ort_py.constraints.table import CONSTRAINTS
 from ort_py.contracts.graph_view import NodeSpec
 from ort_py.dtypes import TensorType
 
-__all__ = ["output_shapes", "violated", "work_of"]
-
 
 class _NoLedger:
     """Takes what a walk over numbers leaves open: it depends on what the node computes."""

@@ -14,28 +14,6 @@ from typing import TypeAlias, cast
 
 from ort_py.constraints.program import Code, ConstraintProgram, Instruction
 
-__all__ = [
-    "UNKNOWN",
-    "Amount",
-    "Condition",
-    "ProgramRecorder",
-    "Size",
-    "Unknown",
-    "all_of",
-    "any_of",
-    "at_least",
-    "choose",
-    "divide",
-    "equal",
-    "is_known",
-    "largest",
-    "less",
-    "negated",
-    "product",
-    "remainder",
-    "smallest",
-]
-
 
 class Unknown:
     """A number that depends on the data of a run, so that nothing can be said of it beforehand."""

@@ -24,8 +24,6 @@ from ort_py.constraints.families import (
 )
 from ort_py.constraints.scope import Constraint
 
-__all__ = ["CONSTRAINTS"]
-
 CONSTRAINTS: Mapping[tuple[str, str], Constraint] = {
     **attention.TABLE,
     **elementwise.TABLE,

@@ -18,8 +18,6 @@ from ort_py.contracts.graph_view import NodeSpec, ValueSpec
 from ort_py.dtypes import DataType, TensorType
 from ort_py.lazy_dataclass import dataclass
 
-__all__ = ["Bound", "ConstraintFinding", "Requirement", "Trace", "trace"]
-
 
 @dataclass(frozen=True, slots=True)
 class ConstraintFinding:

@@ -15,8 +15,6 @@ from collections.abc import Iterable, Iterator
 from ort_py.hooks.switches import normalise_distribution
 from ort_py.lazy_dataclass import dataclass
 
-__all__ = ["Culprit", "culprit_of", "root_cause"]
-
 
 @dataclass(frozen=True, slots=True)
 class Culprit:

@@ -23,8 +23,6 @@ from ort_py.hooks.manager import HookManager, default_hook_manager
 from ort_py.hooks.switches import normalise_distribution
 from ort_py.platform.forks import ProcessLock
 
-__all__ = ["ProviderCatalog", "default_catalog"]
-
 # Where several entry points have one name: the one that owns it, else a conflict, and only if all are blocked that.
 _PREFERENCE = (RecordState.INSTALLED, RecordState.CONFLICT, RecordState.BLOCKED)
 

@@ -20,8 +20,6 @@ from ort_py.hooks.guard import Raised, guarded
 from ort_py.lazy_dataclass import dataclass
 from ort_py.logs import lazy_logger
 
-__all__ = ["CpuRole", "fills_cpu_role"]
-
 logger = lazy_logger(__name__)
 
 

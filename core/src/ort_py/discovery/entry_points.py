@@ -15,8 +15,6 @@ from ort_py.discovery.records import ProviderRecord, RecordState
 from ort_py.hooks.entry_points import InstalledEntryPoint, Scan, scan
 from ort_py.hooks.switches import BLOCK, blocked_reason, normalise_distribution
 
-__all__ = ["PROVIDER_GROUP", "installed_record", "or_blocked", "scan_providers"]
-
 PROVIDER_GROUP = "ort_py.providers"
 
 

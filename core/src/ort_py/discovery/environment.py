@@ -11,8 +11,6 @@ import os
 from ort_py.discovery.suggestions import did_you_mean
 from ort_py.errors import OptionError
 
-__all__ = ["compat_mode", "probe_seconds", "requested_providers", "strictness"]
-
 _LEVELS = ("", "provider", "node")
 _DEFAULT_PROBE_SECONDS = 2.0
 

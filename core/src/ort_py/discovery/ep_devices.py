@@ -26,17 +26,6 @@ from ort_py.lazy_dataclass import dataclass
 from ort_py.platform.processors import processor_facts
 from ort_py.values.memory_info import OrtMemoryInfo
 
-__all__ = [
-    "OrtEpDevice",
-    "OrtHardwareDevice",
-    "OrtSyncStream",
-    "get_ep_devices",
-    "input_devices",
-    "provider_of",
-    "register_execution_provider_library",
-    "unregister_execution_provider_library",
-]
-
 _TYPES = {
     DeviceClass.CPU: OrtHardwareDeviceType.CPU,
     DeviceClass.GPU: OrtHardwareDeviceType.GPU,

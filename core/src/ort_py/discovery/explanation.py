@@ -15,8 +15,6 @@ from ort_py.discovery.records import CPU_ROLE, ProviderRecord
 from ort_py.discovery.selection import Origin, Selected, Selection
 from ort_py.lazy_dataclass import dataclass
 
-__all__ = ["ConsideredProvider", "SelectionExplanation", "explained", "why_in_reserve"]
-
 _TAKEN = {
     Origin.NAMED: "asked for by name",
     Origin.AUTOMATIC: "usable here, and the choice was left to ort-py",

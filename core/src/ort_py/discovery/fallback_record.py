@@ -8,8 +8,6 @@ from typing import Any, Literal
 
 from ort_py.lazy_dataclass import dataclass
 
-__all__ = ["FallbackAction", "FallbackKind", "FallbackRecord"]
-
 FallbackKind = Literal["selection", "assignment", "initialisation", "run"]
 """When a fallback happened: choosing providers, assigning or compiling nodes, creating a provider, or in a run."""
 

@@ -29,8 +29,6 @@ from ort_py.errors import (
 from ort_py.hooks.guard import Raised, describe, guarded
 from ort_py.logs import lazy_logger
 
-__all__ = ["ProviderInstances", "create_instances"]
-
 logger = lazy_logger(__name__)
 
 

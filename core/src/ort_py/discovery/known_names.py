@@ -7,16 +7,6 @@ warned about. Holds data only.
 
 from __future__ import annotations
 
-__all__ = [
-    "FORMER_PROVIDERS",
-    "KNOWN_OPTIONS",
-    "KNOWN_PROVIDERS",
-    "KNOWN_RUN_ENTRIES",
-    "KNOWN_SESSION_ENTRIES",
-    "is_known",
-    "package_for",
-]
-
 KNOWN_PROVIDERS: dict[str, str | None] = {
     "NvTensorRTRTXExecutionProvider": None,
     "TensorrtExecutionProvider": None,

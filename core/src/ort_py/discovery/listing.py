@@ -11,14 +11,6 @@ from ort_py.discovery.catalog import default_catalog
 from ort_py.discovery.known_names import KNOWN_PROVIDERS
 from ort_py.discovery.records import CPU_ROLE, ProviderRecord
 
-__all__ = [
-    "get_all_providers",
-    "get_available_providers",
-    "get_installed_providers",
-    "get_provider_records",
-    "register_provider",
-]
-
 
 def get_installed_providers() -> list[str]:
     """Names of the providers that are installed, sorted. From metadata: imports no plug-in, starts no thread."""

@@ -23,8 +23,6 @@ from ort_py.hooks.guard import Raised, describe, guarded
 from ort_py.hooks.manager import HookManager
 from ort_py.hooks.switches import BLOCK
 
-__all__ = ["broken", "describe_factory", "load_provider"]
-
 T = TypeVar("T")
 
 

@@ -25,8 +25,6 @@ from ort_py.discovery.user_warnings import warn_user
 from ort_py.errors import Location, OptionError
 from ort_py.lazy_dataclass import dataclass
 
-__all__ = ["CheckedOptions", "check_options"]
-
 _BOOLS = {"1": True, "true": True, "yes": True, "on": True, "0": False, "false": False, "no": False, "off": False}
 
 

@@ -19,8 +19,6 @@ from ort_py.errors import PluginError
 from ort_py.hooks.guard import Raised, guarded
 from ort_py.logs import INFO, WARNING, lazy_logger
 
-__all__ = ["CONTRACT_SECONDS", "probe"]
-
 CONTRACT_SECONDS = 0.02
 """Seconds that the contract allows a probe; a slower one is logged, not punished."""
 

@@ -19,8 +19,6 @@ from ort_py.devices import Device, DeviceClass
 from ort_py.hooks.entry_points import InstalledEntryPoint
 from ort_py.lazy_dataclass import dataclass
 
-__all__ = ["CPU_ROLE", "ProviderRecord", "RecordState", "ranked"]
-
 CPU_ROLE = "CPUExecutionProvider"
 """Name of the role that fast CPU providers may fill, and of the provider that completes every session."""
 

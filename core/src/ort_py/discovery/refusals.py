@@ -22,17 +22,6 @@ from ort_py.errors import (
 )
 from ort_py.lazy_dataclass import dataclass
 
-__all__ = [
-    "FAULTY",
-    "NO_DISTRIBUTION",
-    "Skip",
-    "check_provider_name",
-    "misspelt",
-    "none_usable",
-    "not_installed",
-    "refuse",
-]
-
 FAULTY = frozenset({RecordState.BROKEN, RecordState.CONFLICT, RecordState.INCOMPATIBLE})
 """States in which something is wrong with the installation; the others are normal on some machine."""
 

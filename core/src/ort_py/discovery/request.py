@@ -15,8 +15,6 @@ from ort_py.discovery.user_warnings import warn_user
 from ort_py.errors import ArgumentTypeError, OptionError
 from ort_py.lazy_dataclass import dataclass
 
-__all__ = ["ProviderRequest", "parse_request"]
-
 
 @dataclass(frozen=True, slots=True)
 class ProviderRequest:

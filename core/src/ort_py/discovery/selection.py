@@ -35,8 +35,6 @@ from ort_py.errors import InvalidArgument, ProviderFallbackWarning
 from ort_py.lazy_dataclass import dataclass
 from ort_py.logs import lazy_logger
 
-__all__ = ["Origin", "Selected", "Selection", "select_providers"]
-
 logger = lazy_logger(__name__)
 _logged: set[str] = set()
 

@@ -10,8 +10,6 @@ from collections.abc import Iterable
 
 from ort_py import suggestions
 
-__all__ = ["close_names", "did_you_mean"]
-
 MOST = 3
 
 # All providers share a long ending, which would make any two of their names look alike.

@@ -5,8 +5,6 @@ from __future__ import annotations
 import sys
 import warnings
 
-__all__ = ["warn_user"]
-
 
 def warn_user(message: str, category: type[Warning]) -> None:
     """Warn at the nearest caller outside this package, so that the default filter shows it once for each such line."""

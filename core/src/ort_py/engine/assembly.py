@@ -42,8 +42,6 @@ if TYPE_CHECKING:
     from ort_py.partition.rates import Calibration
     from ort_py.planning.stand_in import Declined
 
-__all__ = ["Assembled", "Assembler"]
-
 
 @dataclass(frozen=True, slots=True)
 class Assembled:

@@ -18,8 +18,6 @@ from ort_py.kernels.registry import KernelRegistry
 from ort_py.partition.assignment import Assignment, NodeAssignment, Region, RunnerKind
 from ort_py.partition.checked_regions import gate_of
 
-__all__ = ["assignment_record", "read_assignment"]
-
 _RUNNERS = list(RunnerKind)
 
 

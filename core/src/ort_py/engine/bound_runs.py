@@ -12,8 +12,6 @@ from typing import Any
 from ort_py.engine.engine import Engine
 from ort_py.engine.runs import answer, run
 
-__all__ = ["run_bound"]
-
 
 def run_bound(
     engine: Engine, output_names: Sequence[str], input_feed: Mapping[str, Any], memory: Mapping[str, Any]

@@ -40,8 +40,6 @@ from ort_py.options import SessionOptions, calculates_fast, entry_of
 from ort_py.partition.assignment import Assignment
 from ort_py.partition.rates import Calibration
 
-__all__ = ["CacheUse", "may_keep", "named_folder", "session_context"]
-
 _NOT_PREPARATION = frozenset({"providers", "restore"})
 """Stages whose time a cached model does not save."""
 

@@ -17,8 +17,6 @@ from ort_py.contracts import IExecutionProvider
 from ort_py.discovery import ProviderRecord
 from ort_py.partition.rates import Calibration, Rates
 
-__all__ = ["read_calibration", "write_rates"]
-
 _KIND = "rates"
 
 

@@ -18,8 +18,6 @@ from ort_py.options import SessionOptions, additions_of, entries_of, specs_of, v
 from ort_py.options.config_entries import effect_of
 from ort_py.options.spec import Effect
 
-__all__ = ["differences", "made_by", "prepared_with", "provider_differences", "take_options"]
-
 _OPTIMISATION = frozenset(
     {
         *("graph_optimization_level", "disabled_transforms", "cost_model"),

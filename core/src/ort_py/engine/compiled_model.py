@@ -31,16 +31,6 @@ from ort_py.graph.weights.weights import MappedFile
 from ort_py.logs import lazy_logger
 from ort_py.options import SessionOptions, additions_of, entry_of
 
-__all__ = [
-    "COMPILED_KEY",
-    "ORIGINAL",
-    "compiled_facts",
-    "expect_original",
-    "open_compiled",
-    "original_of",
-    "restore_compiled",
-]
-
 _logger = lazy_logger("ort_py.session")
 
 COMPILED_KEY = "session.compiled_model"

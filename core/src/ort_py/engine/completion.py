@@ -15,8 +15,6 @@ from ort_py.fallback.policy import Strictness
 from ort_py.options import SessionOptions, entry_of
 from ort_py.partition.assignment import Assignment
 
-__all__ = ["check_completion"]
-
 
 def check_completion(
     assignment: Assignment,

@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     from ort_py.graph.checking.schema import SchemaRegistry
     from ort_py.hooks.manager import HookManager
 
-__all__ = ["Contributions", "provider_failure", "quietly", "schemas_when_needed"]
-
 _logger = lazy_logger("ort_py.session")
 
 

@@ -14,8 +14,6 @@ from ort_py.graph.ir import Model
 from ort_py.graph.reading.fingerprint import ContentHash
 from ort_py.lazy_dataclass import dataclass
 
-__all__ = ["ModelDescription", "describe"]
-
 
 @dataclass(frozen=True, slots=True)
 class ModelDescription:

@@ -16,8 +16,6 @@ from ort_py.errors import Fail
 from ort_py.graph.reading.given_model import GivenModel
 from ort_py.options import SessionOptions, additions_of
 
-__all__ = ["by_delegate", "by_policy"]
-
 _MOST_DEVICES = 8
 """Number of devices that a delegate may choose, as in onnxruntime."""
 

@@ -31,8 +31,6 @@ from ort_py.planning.plan import PlanInput, PlanOutput
 from ort_py.values.device_memory import DeviceMemory, memory_of
 from ort_py.values.device_tensor import DeviceTensor
 
-__all__ = ["run_on_devices"]
-
 MOST_PROGRAMS = 16
 """Combinations of places that a session keeps programs for; runs with more of them go through the host."""
 

@@ -57,8 +57,6 @@ if TYPE_CHECKING:
     from ort_py.cache.store import CacheStore
     from ort_py.profiling.recorder import Recorder
 
-__all__ = ["TRIM_KEY", "Engine", "MakeRunner"]
-
 _logger = lazy_logger("ort_py.session")
 
 TRIM_KEY = "session.trim_when_memory_is_short"

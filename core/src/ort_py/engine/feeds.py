@@ -31,8 +31,6 @@ from ort_py.planning.plan import PlanInput
 if TYPE_CHECKING:
     from ort_py.values.device_tensor import DeviceTensor
 
-__all__ = ["FeedSpec", "convert_feed", "device_feed", "feed_spec", "no_mapping"]
-
 _logger = lazy_logger("ort_py.session")
 
 

@@ -13,8 +13,6 @@ from ort_py.lazy_dataclass import dataclass
 if TYPE_CHECKING:
     from ort_py.transforms.report import OptimisationReport
 
-__all__ = ["LoadReport", "StageReport"]
-
 
 @dataclass(frozen=True, slots=True)
 class StageReport:

@@ -19,8 +19,6 @@ from ort_py.hooks.manager import HookManager
 from ort_py.logs import lazy_logger
 from ort_py.options import SessionOptions, additions_of
 
-__all__ = ["load", "schema_registry"]
-
 _logger = lazy_logger("ort_py.session")
 
 

@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from ort_py.graph.ir import Model
     from ort_py.planning.constants import ConstantPool
 
-__all__ = ["DeviceBytes", "MemoryReport", "memory_report", "settle_memory"]
-
 
 @dataclass(frozen=True, slots=True)
 class DeviceBytes:

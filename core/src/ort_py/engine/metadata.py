@@ -9,8 +9,6 @@ from ort_py.dtypes import OptionalType, Shape, SparseTensorType, TensorType, Val
 from ort_py.graph.ir import Model, Value
 from ort_py.lazy_dataclass import dataclass
 
-__all__ = ["ModelMetadata", "NodeArg", "metadata_of", "node_arg"]
-
 
 @dataclass(frozen=True, slots=True)
 class NodeArg:

@@ -15,8 +15,6 @@ from ort_py.options import SessionOptions
 if TYPE_CHECKING:
     from ort_py.cache.store import CacheStore
 
-__all__ = ["open_again", "open_engine"]
-
 
 def open_engine(
     source: Any,

@@ -15,8 +15,6 @@ from ort_py.graph.ir import Model
 from ort_py.graph.writing.serialize import model_to_proto
 from ort_py.options import SessionOptions, entry_of
 
-__all__ = ["move_constants", "write_optimised"]
-
 _FILE_KEY = "session.optimized_model_external_initializers_file_name"
 _SIZE_KEY = "session.optimized_model_external_initializers_min_size_in_bytes"
 _DEFAULT_SIZE = 1024

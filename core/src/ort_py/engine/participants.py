@@ -18,8 +18,6 @@ from ort_py.graph.reading.given_model import GivenModel
 from ort_py.options import SessionOptions
 from ort_py.partition.rates import Calibration
 
-__all__ = ["Participants"]
-
 
 class Participants:
     """Decisions about the placement of one session that are made in advance.

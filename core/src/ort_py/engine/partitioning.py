@@ -23,8 +23,6 @@ from ort_py.partition.rates import Calibration
 if TYPE_CHECKING:
     from ort_py.graph.checking.schema import SchemaRegistry
 
-__all__ = ["EXPANSION_ROUNDS", "assign"]
-
 EXPANSION_ROUNDS = 8
 """Rounds in which nodes that no provider runs are replaced by the bodies of their functions, which may hold function
 operators again."""

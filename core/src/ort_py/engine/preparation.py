@@ -39,8 +39,6 @@ from ort_py.transforms.pipeline import run_transforms
 from ort_py.transforms.report import OptimisationReport
 from ort_py.transforms.switches import switched_off
 
-__all__ = ["KernelEvaluator", "expand_functions", "optimise", "transforms_of"]
-
 _LOG = lazy_logger("ort_py.session")
 
 

@@ -26,8 +26,6 @@ from ort_py.graph.weights.weights import MappedFile
 from ort_py.lazy_dataclass import dataclass
 from ort_py.partition.assignment import Assignment, Region
 
-__all__ = ["KIND", "Entry", "Prepared", "PreparedFile", "entry_of_model", "head_of_model", "prepared_file"]
-
 KIND = "model"
 """Of files with a prepared model."""
 

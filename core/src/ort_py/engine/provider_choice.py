@@ -19,8 +19,6 @@ from ort_py.errors import InvalidArgument, OrtPyError, ProviderFallbackWarning
 from ort_py.graph.reading.given_model import GivenModel
 from ort_py.options import SessionOptions, additions_of, entry_of
 
-__all__ = ["NO_CPU", "choose", "selection_notes"]
-
 NO_CPU = "session.disable_cpu_ep_fallback"
 """Config entry: ``"1"`` forbids that nodes run on the CPU."""
 

@@ -32,8 +32,6 @@ from ort_py.hooks.manager import HookManager
 from ort_py.logs import lazy_logger
 from ort_py.options import SessionOptions, is_on, without_effect
 
-__all__ = ["ProviderSet", "precision_notes"]
-
 
 class ProviderSet:
     """The providers of one engine and their contributions.

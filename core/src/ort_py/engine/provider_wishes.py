@@ -18,8 +18,6 @@ from ort_py.transforms.precision.widening import WidenNarrowFloats
 from ort_py.transforms.quantization.dequantized_weights import DequantizeWeights
 from ort_py.transforms.quantization.widened_weights import RecogniseWidenedWeights
 
-__all__ = ["claimants", "claims_of", "wishes"]
-
 _LOG = lazy_logger("ort_py.session")
 
 

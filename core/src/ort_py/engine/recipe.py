@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from ort_py.graph.weights.kept_bytes import KeptBytes
     from ort_py.options import SessionOptions
 
-__all__ = ["KEEP_BYTES_KEY", "FileReference", "ProviderArgument", "Recipe", "expect_same_model", "recipe_of"]
-
 ProviderArgument: TypeAlias = Sequence[str | tuple[str, Mapping[str, Any]]]
 """Providers as a caller gives them: names, or pairs of a name and options."""
 

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from ort_py.partition.assignment import Region
     from ort_py.planning.stand_in import Declined
 
-__all__ = ["RegionCompiler"]
-
 _logger = lazy_logger("ort_py.session")
 
 

@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from ort_py.options.added import Added
     from ort_py.values.ort_value import OrtValue
 
-__all__ = ["external_folder", "replace_initializers", "report_negative_sizes", "supplied_by"]
-
 _FOLDER_KEY = "session.model_external_initializers_file_folder_path"
 
 

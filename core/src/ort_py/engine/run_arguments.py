@@ -13,8 +13,6 @@ from typing import Any
 from ort_py.errors import ArgumentTypeError, UsageError
 from ort_py.options import RunOptions
 
-__all__ = ["check_run_options", "name_list", "not_a_name"]
-
 
 def name_list(names: Any) -> list[str]:
     """The requested names of outputs, as a list.

@@ -11,8 +11,6 @@ from ort_py.errors import EPFail, Location
 from ort_py.hooks.guard import describe
 from ort_py.logs import lazy_logger
 
-__all__ = ["begin_run", "end_run", "wants_runs"]
-
 _logger = lazy_logger("ort_py.session")
 
 

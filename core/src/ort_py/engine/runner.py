@@ -27,8 +27,6 @@ from ort_py.suggestions import close_names, did_you_mean
 if TYPE_CHECKING:
     from ort_py.execution.bound_outputs import BoundOutputs
 
-__all__ = ["Runner", "finish_result"]
-
 
 class Runner:
     """Runs one program.

@@ -24,8 +24,6 @@ from ort_py.hooks import RunEvent
 from ort_py.limits import checking_time
 from ort_py.options import RunOptions, shrinks_memory, with_adapters
 
-__all__ = ["answer", "execute", "run", "run_observed"]
-
 
 def run(
     engine: Engine,

@@ -46,8 +46,6 @@ from ort_py.options.config_entries import effect_of
 from ort_py.options.spec import Effect
 from ort_py.partition.assignment import Assignment, Region
 
-__all__ = ["LEAST_SECONDS", "MODEL_CACHE_KEY", "Restored", "SessionCache", "circumstances", "open_store", "session_key"]
-
 _logger = lazy_logger("ort_py.cache")
 
 MODEL_CACHE_KEY = "session.model_cache"

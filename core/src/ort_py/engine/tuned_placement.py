@@ -20,16 +20,6 @@ from ort_py.logs import lazy_logger
 from ort_py.options import SessionOptions, entry_of
 from ort_py.suggestions import did_you_mean
 
-__all__ = [
-    "IN_ORDER",
-    "PLACEMENT_KEY",
-    "TunedPlacement",
-    "in_placement",
-    "named_placement",
-    "read_tuned",
-    "write_tuned",
-]
-
 PLACEMENT_KEY = "session.placement"
 """Config entry: names of the session's providers that take part in its placement, in this order, separated by commas;
 or `IN_ORDER`, for all of them in their order, whatever was measured. A usable provider that would fill the CPU role

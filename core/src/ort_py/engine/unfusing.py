@@ -24,8 +24,6 @@ from ort_py.graph.view import ModelGraphView
 from ort_py.kernels.registry import KernelRegistry
 from ort_py.lazy_dataclass import dataclass
 
-__all__ = ["write_out"]
-
 
 def write_out(
     model: Model,

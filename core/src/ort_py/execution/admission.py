@@ -19,8 +19,6 @@ from ort_py.errors import KernelInputError
 if TYPE_CHECKING:
     from ort_py.constraints import Admission, Admissions
 
-__all__ = ["AdmittedInstance", "ShapeCheck", "admitted"]
-
 T = TypeVar("T")
 
 

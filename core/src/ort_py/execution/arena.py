@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from ort_py.devices import Device
     from ort_py.planning.memory_plan import MemoryPlan
 
-__all__ = ["Arena"]
-
 _POISON = 0xFF
 """NaN in every floating type, -1 in the signed integers."""
 

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from ort_py.execution.frame import Frame
     from ort_py.execution.instructions import Instruction, Slots
 
-__all__ = ["compile_batched_scan"]
-
 
 def compile_batched_scan(step: BatchedScanStep) -> Instruction:
     """Run the body over the elements of each sequence of the batch."""

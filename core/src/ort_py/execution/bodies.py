@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from ort_py.execution.frame import Frame
     from ort_py.execution.instructions import Slots
 
-__all__ = ["enter", "leave", "one_integer", "run_body", "store", "truth"]
-
 
 def enter(s: Slots, body: NestedPlan) -> Frame:
     """The body's frame with its captures in place; what the frame around it holds counts until `leave`."""

@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from ort_py.execution.instructions import Instruction, Slots
     from ort_py.execution.program import Program
 
-__all__ = ["WORTH_BYTES", "BoundOutputs"]
-
 WORTH_BYTES = 256 << 10
 """Copying less takes less time than handing it to the step: some microseconds."""
 

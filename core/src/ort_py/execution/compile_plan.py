@@ -37,8 +37,6 @@ from ort_py.planning.plan import (
     WaitStep,
 )
 
-__all__ = ["compile_plan", "compile_step"]
-
 
 def compile_plan(plan: ExecutionPlan, *, reuses_memory: bool = True) -> Program:
     """Make the program of a plan, with those of all bodies inside.

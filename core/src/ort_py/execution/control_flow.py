@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from ort_py.execution.frame import Frame
     from ort_py.execution.instructions import Instruction, Slots
 
-__all__ = ["compile_if", "compile_loop", "compile_scan", "compile_sequence_map", "compile_subgraph_kernel"]
-
 
 def compile_if(step: IfStep) -> Instruction:
     """Run the branch the condition chooses."""

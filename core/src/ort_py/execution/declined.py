@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from ort_py.execution.frame import Frame
     from ort_py.planning.plan import RegionStandIn, RegionStep
 
-__all__ = ["MOST_PAUSED", "StandInInstance", "answer"]
-
 _IN_A_ROW = 3
 """Declined runs in a row after which the region is not asked for a while: each costs a second run."""
 

@@ -20,8 +20,6 @@ from ort_py.platform.native_threads import PreviousThreads, active_runs
 if TYPE_CHECKING:
     from ort_py.execution.frame import Frame
 
-__all__ = ["CountedRuns", "Execute", "executor_of", "is_light", "short_run"]
-
 Execute: TypeAlias = Callable[["Frame"], None]
 
 

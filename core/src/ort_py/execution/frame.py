@@ -38,8 +38,6 @@ if TYPE_CHECKING:
     from ort_py.planning.plan import NestedPlan, RegionStep
     from ort_py.platform.memory_pressure import MemoryPressure
 
-__all__ = ["Frame", "FramePool", "WatchedPool", "session_closed"]
-
 _logger = lazy_logger("ort_py.execution")
 
 

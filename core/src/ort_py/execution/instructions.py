@@ -17,18 +17,6 @@ from ort_py.contracts import RegionInstance, RunDeclined
 from ort_py.limits.copying import contiguous_copy
 from ort_py.planning.plan import ContiguousStep, CopyStep, KernelStep, RegionStep, WaitStep
 
-__all__ = [
-    "Instruction",
-    "Slots",
-    "compile_contiguous",
-    "compile_copy",
-    "compile_into",
-    "compile_kernel",
-    "compile_region",
-    "compile_wait",
-    "with_check",
-]
-
 Slots: TypeAlias = list[Any]
 Instruction: TypeAlias = Callable[[Slots], None]
 

@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from ort_py.execution.frame import Frame
     from ort_py.profiling.recorder import RunTrace
 
-__all__ = ["run_tasks"]
-
 _NOTHING = -1
 
 

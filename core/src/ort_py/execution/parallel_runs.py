@@ -28,8 +28,6 @@ from ort_py.platform.native_threads import PreviousThreads, active_runs
 if TYPE_CHECKING:
     from ort_py.execution.frame import Frame
 
-__all__ = ["ParallelRuns", "run_timed"]
-
 _TIMED_RUNS = 2
 """Sequential runs whose steps are timed; the first ones make what later ones find made."""
 

@@ -23,8 +23,6 @@ from ort_py.errors import InvalidArgument
 from ort_py.execution.run_queue import Job, RunQueue
 from ort_py.platform.headroom import start_thread
 
-__all__ = ["Pipelined"]
-
 Result = TypeVar("Result")
 
 

@@ -20,8 +20,6 @@ from ort_py.platform.forks import ProcessLock
 if TYPE_CHECKING:
     from ort_py.planning.memory_plan import MemoryPlan
 
-__all__ = ["Choice", "PlannedRun", "PlannedRuns", "Signature"]
-
 Signature: TypeAlias = tuple[Any, ...]
 """The shapes of the inputs that are asked for, in order; None for what has none. Of a single input, its shape."""
 

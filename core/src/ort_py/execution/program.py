@@ -9,8 +9,6 @@ from ort_py.execution.instructions import Instruction
 from ort_py.execution.planned_runs import PlannedRuns
 from ort_py.planning.plan import ExecutionPlan
 
-__all__ = ["Program"]
-
 
 class Program:
     """Instructions of a plan.

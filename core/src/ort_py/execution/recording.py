@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from ort_py.execution.instructions import Instruction, Slots
     from ort_py.planning.plan import Step
 
-__all__ = ["RunRecord"]
-
 _SHOWN = 10
 """Nodes in the list of the largest."""
 

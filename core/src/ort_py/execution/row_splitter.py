@@ -16,8 +16,6 @@ from queue import Empty, SimpleQueue
 
 from ort_py.platform.native_threads import active_runs
 
-__all__ = ["RowSplitter", "splits"]
-
 PARTS_A_THREAD = 2
 """Into how many parts rows are cut for each thread, where they are long enough."""
 

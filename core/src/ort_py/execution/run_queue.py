@@ -23,8 +23,6 @@ from ort_py.platform.headroom import start_thread
 if TYPE_CHECKING:
     from concurrent.futures import Future
 
-__all__ = ["Job", "RunQueue"]
-
 MOST_THREADS = 8
 
 IDLE_SECONDS = 5.0

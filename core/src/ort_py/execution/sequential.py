@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from ort_py.execution.watch import RunWatch
     from ort_py.profiling.recorder import RunTrace
 
-__all__ = ["cause_of", "placed", "run", "run_frame"]
-
 
 def run(frame: Frame) -> None:
     """Run a main frame in its context, with its streams current; otherwise `run_frame`."""

@@ -13,8 +13,6 @@ import numpy as np
 from ort_py.dtypes import TensorType, ValueType, numpy_dtype
 from ort_py.errors import InvalidArgument, Location
 
-__all__ = ["check_stackable", "padding", "slice_form", "stack"]
-
 
 def stack(
     items: list[Any],

@@ -17,8 +17,6 @@ from ort_py.planning.lanes import Arrangement
 from ort_py.planning.lifetimes import with_releases
 from ort_py.planning.plan import ExecutionPlan
 
-__all__ = ["Task", "TaskProgram"]
-
 
 @dataclass(frozen=True, slots=True)
 class Task:

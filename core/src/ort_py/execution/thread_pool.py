@@ -24,8 +24,6 @@ from ort_py.platform.forks import ProcessLock
 from ort_py.platform.headroom import start_thread
 from ort_py.platform.native_threads import active_runs
 
-__all__ = ["Offered", "ThreadPool", "pool_of"]
-
 Offered: TypeAlias = Callable[[], Callable[[], None] | None]
 """A call for a thread of the pool. It raises nothing. Its result is called when the thread counts as free again:
 to tell those who will offer it the next call."""

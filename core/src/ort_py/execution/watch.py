@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from ort_py.execution.program import Program
     from ort_py.profiling.recorder import Recorder
 
-__all__ = ["RunWatch", "demanding_steps"]
-
 _NAMED = 5
 """Arrays named where a run holds too much."""
 

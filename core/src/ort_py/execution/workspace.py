@@ -8,8 +8,6 @@ from __future__ import annotations
 from ort_py.devices import Device
 from ort_py.lazy_dataclass import dataclass
 
-__all__ = ["NO_WORKSPACE", "Workspace"]
-
 
 @dataclass(frozen=True, slots=True)
 class Workspace:

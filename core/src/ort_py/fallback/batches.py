@@ -14,8 +14,6 @@ import numpy as np
 
 from ort_py.lazy_dataclass import dataclass
 
-__all__ = ["Batch", "CannotSplit", "Declared", "batch_of", "run_in_parts"]
-
 
 class CannotSplit(Exception):
     """The run cannot be split along this axis; the text says why. Caught where it is asked for."""

@@ -13,8 +13,6 @@ from enum import StrEnum
 from ort_py.lazy_dataclass import dataclass
 from ort_py.platform.forks import ProcessLock
 
-__all__ = ["BreakerState", "Circuit", "CircuitBreaker", "Clock"]
-
 Clock = Callable[[], float]
 """Seconds that only grow, e.g. `time.monotonic`."""
 

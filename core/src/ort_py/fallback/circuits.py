@@ -11,8 +11,6 @@ import time
 from ort_py.errors import OptionError
 from ort_py.fallback.breaker import BreakerState, Circuit, CircuitBreaker, Clock
 
-__all__ = ["FAILURES_KEY", "RETRY_KEY", "Circuits", "circuits_of"]
-
 FAILURES_KEY = "session.fallback_failures"
 """Config entry: failures of a provider in runs until it is left out; those before are answered by running again."""
 

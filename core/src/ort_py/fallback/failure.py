@@ -13,8 +13,6 @@ from ort_py.errors import DeviceReset, InvalidArgument, InvalidGraph, MemoryLimi
 from ort_py.lazy_dataclass import dataclass
 from ort_py.logs import lazy_logger
 
-__all__ = ["Failure", "failure_of", "forget_arrays"]
-
 _logger = lazy_logger("ort_py.session")
 
 

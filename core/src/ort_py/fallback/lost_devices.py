@@ -15,8 +15,6 @@ from ort_py.fallback.breaker import BreakerState, Circuit, CircuitBreaker, Clock
 from ort_py.logs import lazy_logger
 from ort_py.platform.forks import ProcessLock
 
-__all__ = ["LostDevices", "process_lost_devices"]
-
 _logger = lazy_logger("ort_py.session")
 
 LOSSES = 3

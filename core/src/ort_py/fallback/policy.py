@@ -19,8 +19,6 @@ from ort_py.errors import (
     OrtPyError,
 )
 
-__all__ = ["FallbackPolicy", "Strictness"]
-
 
 class Strictness(Enum):
     """The extent to which work may run elsewhere than requested.

@@ -17,8 +17,6 @@ from ort_py.hooks.manager import HookManager
 from ort_py.logs import INFO, WARNING, lazy_logger
 from ort_py.platform.forks import ProcessLock
 
-__all__ = ["FallbackLog", "FallbackReport"]
-
 _logger = lazy_logger("ort_py.session")
 
 

@@ -13,8 +13,6 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-__all__ = ["SessionState"]
-
 
 class SessionState(StrEnum):
     """The present state of a session. Each member is also the text of its name in lower case.

@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from ort_py.files import FileIdentity
     from ort_py.graph.weights.kept_bytes import KeptBytes
 
-__all__ = ["Graph", "Model", "Node", "Value", "Weight", "connect", "disconnect", "walk"]
-
 
 class Weight(Protocol):
     """A stored constant tensor; see `weights` for the classes that store one."""

@@ -20,17 +20,6 @@ if TYPE_CHECKING:
     from ort_py.contracts.region_weights import PackedForms, RegionWeight
     from ort_py.graph.ir import Node, Value
 
-__all__ = [
-    "Border",
-    "ModelGraphView",
-    "NodesView",
-    "SpecCache",
-    "SubsetView",
-    "WholeGraphView",
-    "node_spec",
-    "returned_by_nested",
-]
-
 
 def returned_by_nested(graph: Graph) -> dict[Value, dict[Node, None]]:
     """Values that graphs nested in `graph` return though they are defined further out, and the nodes of `graph` that

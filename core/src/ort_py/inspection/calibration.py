@@ -26,8 +26,6 @@ from ort_py.lazy_dataclass import dataclass
 from ort_py.options import SessionOptions
 from ort_py.partition.rates import DEVICE_RATES, HOST_RATES, Rates
 
-__all__ = ["CalibratedProvider", "calibrate"]
-
 _LONG = 9
 """Nodes of the long chain; the short one has one."""
 

@@ -26,8 +26,6 @@ from ort_py.planning.plan import ExecutionPlan, KernelStep, RegionStep, Step, Su
 if TYPE_CHECKING:
     from ort_py.discovery import ProviderRecord
 
-__all__ = ["Fingerprint", "fingerprint_of"]
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Fingerprint:

@@ -27,8 +27,6 @@ from ort_py.engine.metadata import NodeArg
 from ort_py.errors import InvalidArgument, Location
 from ort_py.lazy_dataclass import dataclass
 
-__all__ = ["MODES", "Generated", "InputRecipe", "generate"]
-
 MODES = ("random", "zeros", "ones")
 SEQUENCE_LENGTH = 2
 

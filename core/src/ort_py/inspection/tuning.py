@@ -26,8 +26,6 @@ from ort_py.inspection.tuning_report import TunedCandidate, TuningReport
 from ort_py.lazy_dataclass import dataclass
 from ort_py.options import SessionOptions, entry_of
 
-__all__ = ["tune", "tuning_orders"]
-
 FINALISTS = 3
 """Candidates that are measured against each other in the end."""
 

@@ -12,8 +12,6 @@ from typing import Any
 from ort_py.lazy_dataclass import dataclass
 from ort_py.printable import one_line
 
-__all__ = ["TunedCandidate", "TuningReport"]
-
 
 @dataclass(frozen=True, slots=True)
 class TunedCandidate:

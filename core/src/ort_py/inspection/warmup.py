@@ -15,8 +15,6 @@ from ort_py.inspection.warmup_feeds import WarmupFeed, warmup_feeds
 from ort_py.lazy_dataclass import dataclass
 from ort_py.logs import lazy_logger
 
-__all__ = ["WarmedShape", "WarmupReport", "warm_up"]
-
 _logger = lazy_logger("ort_py.session")
 
 

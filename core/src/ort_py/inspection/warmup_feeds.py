@@ -19,8 +19,6 @@ from ort_py.lazy_dataclass import dataclass
 from ort_py.suggestions import did_you_mean
 from ort_py.values.ort_value import OrtValue
 
-__all__ = ["WarmupFeed", "warmup_feeds"]
-
 
 @dataclass(frozen=True, slots=True)
 class WarmupFeed:

@@ -36,8 +36,6 @@ from ort_py.kernels.subgraphs import BoundSubgraph
 from ort_py.lazy_dataclass import dataclass
 from ort_py.limits import Limits, check_allocation, check_time, in_checked_parts, is_checked, unquestioned_elements
 
-__all__ = ["BoundKernel", "bind_kernel", "make_context"]
-
 T = TypeVar("T")
 
 

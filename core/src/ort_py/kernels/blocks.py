@@ -15,8 +15,6 @@ from ort_py.contracts import Array, KernelCallable, KernelContext, NodeSpec
 from ort_py.kernels.independent_axes import Cut, rule_of
 from ort_py.limits import in_checked_parts
 
-__all__ = ["WORTH_CUTTING", "in_blocks"]
-
 WORTH_CUTTING = 1 << 18
 """Elements that take less than a second, whatever is done with each."""
 

@@ -15,8 +15,6 @@ import numpy as np
 from ort_py.contracts import NodeSpec
 from ort_py.lazy_dataclass import dataclass
 
-__all__ = ["Cut", "rule_of"]
-
 
 @dataclass(frozen=True, slots=True)
 class Cut:

@@ -14,8 +14,6 @@ from ort_py.contracts import KernelCatalog, KernelDef, KernelLookup, KernelMatch
 from ort_py.errors import KernelConflictError, operator_title
 from ort_py.lazy_dataclass import dataclass
 
-__all__ = ["KernelRegistry", "Registration", "match_kernel", "overlap", "refusal_of"]
-
 
 @dataclass(frozen=True, slots=True)
 class Registration:

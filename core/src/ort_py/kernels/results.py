@@ -19,8 +19,6 @@ from ort_py.devices import HOST, Device
 from ort_py.dtypes import TensorType, data_type_of, numpy_dtype
 from ort_py.errors import Location, OrtPyError, PluginError
 
-__all__ = ["ResultCheck", "result_check"]
-
 _OWN = ("ort_py", "numpy", "ufunc")
 """Beginnings of the modules whose kernels are not checked: the project's packages, and NumPy's own functions."""
 

@@ -11,8 +11,6 @@ import numpy as np
 
 from ort_py.errors import Location
 
-__all__ = ["process_seed", "set_process_seed", "stream_for"]
-
 _seed: int | None = None
 
 

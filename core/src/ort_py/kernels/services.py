@@ -13,8 +13,6 @@ from ort_py.contracts import Array
 from ort_py.lazy_dataclass import dataclass
 from ort_py.limits import Limits
 
-__all__ = ["KernelConstants", "KernelServices", "run_inline"]
-
 
 def run_inline(rows: int, grain: int, fn: Callable[[int, int], None]) -> None:
     """`KernelContext.parallel_for` on one thread."""

@@ -15,8 +15,6 @@ from typing import Any, TypeAlias
 
 from ort_py.errors import EngineError, Location
 
-__all__ = ["BoundSubgraph", "SubgraphRunner", "running"]
-
 SubgraphRunner: TypeAlias = Callable[..., list[Any]]
 
 

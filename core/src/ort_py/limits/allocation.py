@@ -15,8 +15,6 @@ from ort_py.dtypes import DataType, numpy_dtype
 from ort_py.errors import LimitError, Location
 from ort_py.limits.limits import Limits
 
-__all__ = ["array_bytes", "check_allocation", "human_bytes", "unquestioned_elements"]
-
 _ADDRESSABLE = int(np.iinfo(np.intp).max)
 
 _WIDEST = 16

@@ -15,8 +15,6 @@ from ort_py.limits.allocation import human_bytes
 from ort_py.limits.limits import Limits
 from ort_py.limits.running_time import refuse_ahead
 
-__all__ = ["MEMORY_FIX", "Budget"]
-
 MEMORY_FIX = "Use a smaller input or model, or raise SessionOptions.memory_limit_bytes (Limits.total_memory_bytes)."
 """Advice where a session would hold more memory than it may."""
 

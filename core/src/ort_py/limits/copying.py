@@ -11,8 +11,6 @@ import numpy as np
 
 from ort_py.limits.running_time import in_checked_parts, is_checked
 
-__all__ = ["contiguous_copy"]
-
 _AT_A_TIME = 1 << 20
 """Elements that are copied at a time where the running time is limited: bytes of a transposed matrix take 10 ns each,
 and strings more."""

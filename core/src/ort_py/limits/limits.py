@@ -14,8 +14,6 @@ from typing import Any
 from ort_py.errors import OptionError
 from ort_py.lazy_dataclass import dataclass
 
-__all__ = ["Limits"]
-
 MIB = 1 << 20
 GIB = 1 << 30
 

@@ -16,16 +16,6 @@ from typing import Protocol
 
 from ort_py.errors import LimitError
 
-__all__ = [
-    "TimeCheck",
-    "check_time",
-    "checking_time",
-    "current_check",
-    "in_checked_parts",
-    "is_checked",
-    "refuse_ahead",
-]
-
 
 class TimeCheck(Protocol):
     """Raises if the time is over or the caller wants the work to end."""

@@ -11,8 +11,6 @@ from typing import Any
 
 from ort_py.limits.running_time import check_time
 
-__all__ = ["array_memory", "longest_text"]
-
 _STRETCH = 1 << 18
 """Strings that are counted at a time."""
 

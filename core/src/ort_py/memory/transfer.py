@@ -14,8 +14,6 @@ from ort_py.devices import HOST, Device
 from ort_py.errors import EngineError
 from ort_py.lazy_dataclass import dataclass
 
-__all__ = ["Hop", "HostTransfer", "TransferTable"]
-
 
 class HostTransfer(IDataTransfer):
     """Copies on the host."""

@@ -16,8 +16,6 @@ from ort_py.lazy_dataclass import dataclass
 if TYPE_CHECKING:
     from ort_py.values.ort_value import OrtValue
 
-__all__ = ["Added", "LoadFlag"]
-
 
 class LoadFlag:
     """A flag that stops loading. Options share it with the copies that sessions make of them, so that another thread

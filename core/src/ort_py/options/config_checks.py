@@ -13,8 +13,6 @@ from ort_py.discovery.user_warnings import warn_user
 from ort_py.errors import InvalidArgument, OptionError, UsageError
 from ort_py.suggestions import close_names, question
 
-__all__ = ["check_key", "check_run_entries", "check_session_entries"]
-
 _CLOSE = 0.88
 """Likeness of a misspelling and the key that is meant; keys share long beginnings, so any two of them look alike."""
 

@@ -12,8 +12,6 @@ from ort_py.discovery.known_names import KNOWN_RUN_ENTRIES, KNOWN_SESSION_ENTRIE
 from ort_py.errors import Fail, InvalidArgument, OptionError, OrtPyError, UsageError
 from ort_py.options.spec import TEXT, Effect, EngineOption, Kind, engine_option
 
-__all__ = ["RUN_ENTRIES", "SESSION_ENTRIES", "effect_of"]
-
 
 def _entry(
     key: str, effect: Effect, text: str, *, kind: Kind[str] = TEXT, default: str = "", own: bool = False

@@ -10,8 +10,6 @@ from typing import Any
 
 from ort_py.errors import UsageError
 
-__all__ = ["OrtEpContextData", "OrtEpContextDataBuffer"]
-
 
 class OrtEpContextDataBuffer:
     """Room for the data of one compiled node, which a callback allocates once and fills."""

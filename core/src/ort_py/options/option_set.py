@@ -15,18 +15,6 @@ from ort_py.errors import UsageError
 from ort_py.options.spec import Effect, EngineOption, Kind, engine_option
 from ort_py.suggestions import did_you_mean
 
-__all__ = [
-    "Option",
-    "OptionSet",
-    "changed_values",
-    "entries_of",
-    "entry_of",
-    "is_on",
-    "specs_of",
-    "values_of",
-    "without_effect",
-]
-
 T = TypeVar("T")
 
 _MAX_KEY = 1024

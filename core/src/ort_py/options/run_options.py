@@ -16,8 +16,6 @@ from ort_py.options.spec import FLAG, NUMBER, TEXT, Effect
 if TYPE_CHECKING:
     import numpy as np
 
-__all__ = ["Adapter", "RunOptions", "overlay_of", "shrinks_memory", "with_adapters"]
-
 _USE_LOGGING = "ort-py logs with Python's `logging`: configure the loggers below `ort_py` instead."
 
 

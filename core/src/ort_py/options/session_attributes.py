@@ -16,8 +16,6 @@ from ort_py.options.option_set import Option, OptionSet
 from ort_py.options.spec import FLAG, NUMBER, PATH, TEXT, Effect, Kind, member_of, one_of
 from ort_py.options.verify_share import check_share
 
-__all__ = ["SessionAttributes"]
-
 _NAMES: Kind[Collection[str]] = Kind("tuple, list or set of str", (tuple, list, set, frozenset))
 _LIMITS: Kind[Limits] = Kind("Limits", (Limits,))
 _BYTES: Kind[int | None] = NUMBER.optional()

@@ -18,8 +18,6 @@ from ort_py.options.session_attributes import SessionAttributes
 if TYPE_CHECKING:
     from ort_py.values.ort_value import OrtValue
 
-__all__ = ["SessionOptions", "additions_of", "calculates_fast", "reuses_memory"]
-
 _NO_BOUND = (1 << 64) - 1
 """Number that C programs write where any size will do."""
 

@@ -21,20 +21,6 @@ from ort_py.contracts import OptionSpec
 from ort_py.errors import OptionError
 from ort_py.lazy_dataclass import dataclass
 
-__all__ = [
-    "FIRST_VERSION",
-    "FLAG",
-    "NUMBER",
-    "PATH",
-    "TEXT",
-    "Effect",
-    "EngineOption",
-    "Kind",
-    "engine_option",
-    "member_of",
-    "one_of",
-]
-
 T = TypeVar("T")
 
 FIRST_VERSION = "0.1.0"

@@ -11,8 +11,6 @@ import os
 
 from ort_py.errors import OptionError
 
-__all__ = ["VARIABLE", "check_share", "share_of"]
-
 VARIABLE = "ORT_PY_VERIFY"
 """Environment variable that gives the share where the option does not."""
 

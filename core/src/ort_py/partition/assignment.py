@@ -13,8 +13,6 @@ from ort_py.graph.ir import Graph, Node
 from ort_py.graph.view import Border, SpecCache, SubsetView
 from ort_py.lazy_dataclass import dataclass
 
-__all__ = ["CORE", "Assignment", "NodeAssignment", "Region", "RunnerKind"]
-
 CORE = "core"
 """Provider of control flow: If, Loop, Scan and SequenceMap are steps of the core, not kernels of a provider."""
 

@@ -21,8 +21,6 @@ from ort_py.partition.islands import cuts_of, groups_of, improve
 from ort_py.partition.survey import Answer, estimates
 from ort_py.partition.work_table import WorkTable
 
-__all__ = ["IN_ORDER", "Choice", "choose", "compares"]
-
 IN_ORDER = "in order"
 """Name of the placement that follows the session's order."""
 

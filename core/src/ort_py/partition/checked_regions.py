@@ -17,8 +17,6 @@ from ort_py.graph.ir import Node
 from ort_py.graph.view import SubsetView
 from ort_py.partition.assignment import Region
 
-__all__ = ["Barred", "bar_unchecked", "gate_of", "gates_of"]
-
 Barred = MutableMapping[Node, dict[str, str]]
 """Nodes that may not be in regions: for each, providers by name with the reason."""
 

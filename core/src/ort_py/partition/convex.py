@@ -11,8 +11,6 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from ort_py.contracts import GraphView
 
-__all__ = ["ContractedGraph"]
-
 _EXACT_STEPS = 400_000
 """Steps that may be spent on cutting groups one by one, each a walk over the graph; beyond it they are cut together,
 into more parts than they need."""

@@ -11,8 +11,6 @@ from dataclasses import field, replace
 from ort_py.lazy_dataclass import dataclass
 from ort_py.partition.rates import Calibration
 
-__all__ = ["EXPLICIT_ORDER_MARGIN", "CostModel", "always_pays", "transfer_costs"]
-
 EXPLICIT_ORDER_MARGIN = 2.0
 """`CostModel.order_margin` where the user named the providers in their order: a strong wish."""
 

@@ -13,8 +13,6 @@ import numpy as np
 
 from ort_py.partition.work_table import OUTSIDE, Ints, Placed, WorkTable
 
-__all__ = ["trimmed"]
-
 
 def trimmed(table: WorkTable, owner: Placed, others: Placed, labels: Ints) -> Placed:
     """Return a placement without the edges that do not pay.

@@ -20,8 +20,6 @@ from ort_py.partition.cost_model import CostModel
 from ort_py.partition.edges import trimmed
 from ort_py.partition.work_table import OUTSIDE, Ints, Placed, WorkTable
 
-__all__ = ["Improved", "cuts_of", "groups_of", "improve", "islands_of"]
-
 _NO_GROUP = -1
 
 

@@ -21,8 +21,6 @@ from ort_py.partition.convex import ContractedGraph
 from ort_py.partition.cost_model import CostModel
 from ort_py.partition.survey import Answer, OnProviderError, survey
 
-__all__ = ["CONTROL_FLOW", "partition"]
-
 CONTROL_FLOW = frozenset({"If", "Loop", "Scan", "SequenceMap"})
 """Operators of ``ai.onnx`` that the core itself steps through."""
 

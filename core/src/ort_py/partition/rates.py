@@ -16,8 +16,6 @@ from ort_py.contracts import IExecutionProvider
 from ort_py.devices import HOST
 from ort_py.lazy_dataclass import dataclass
 
-__all__ = ["DEVICE_RATES", "HOST_RATES", "Calibration", "Rates"]
-
 
 @dataclass(frozen=True, slots=True)
 class Rates:

@@ -13,8 +13,6 @@ from ort_py.contracts import Capability, Claim, ClaimKind, GraphView, IExecution
 from ort_py.kernels.registry import KernelRegistry
 from ort_py.lazy_dataclass import dataclass
 
-__all__ = ["Answer", "OnProviderError", "estimates", "survey"]
-
 OnProviderError = Callable[[str, Exception], None]
 
 

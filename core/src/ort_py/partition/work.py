@@ -13,8 +13,6 @@ from ort_py.contracts import NodeSpec, ValueSpec
 from ort_py.dtypes import TensorType, nbytes_of
 from ort_py.lazy_dataclass import dataclass
 
-__all__ = ["UNKNOWN_DIM", "Work", "bytes_of", "work_of"]
-
 UNKNOWN_DIM = 16
 """Size taken for a dimension that is not known while planning."""
 

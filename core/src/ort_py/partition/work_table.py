@@ -22,8 +22,6 @@ from ort_py.partition.rates import Calibration, Rates
 from ort_py.partition.survey import Answer, estimates
 from ort_py.partition.work import bytes_of, work_of
 
-__all__ = ["OUTSIDE", "Ints", "Placed", "WorkTable"]
-
 Ints: TypeAlias = npt.NDArray[np.int64]
 Floats: TypeAlias = npt.NDArray[np.float64]
 Placed: TypeAlias = Ints

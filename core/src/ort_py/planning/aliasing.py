@@ -9,8 +9,6 @@ from __future__ import annotations
 from ort_py.graph.ir import Graph, Value
 from ort_py.partition.assignment import Assignment, RunnerKind
 
-__all__ = ["outputs_to_copy"]
-
 
 def outputs_to_copy(graph: Graph, assignment: Assignment) -> list[bool]:
     """One entry per output of the main graph: whether the caller must get a copy."""

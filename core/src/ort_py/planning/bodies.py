@@ -18,20 +18,6 @@ from ort_py.planning.plan import ExecutionPlan, NestedPlan
 from ort_py.planning.resources import PlanResources
 from ort_py.planning.slots import SlotTable
 
-__all__ = [
-    "BodyPlanner",
-    "allocation_checker",
-    "array_modules",
-    "body_planner",
-    "captured_slots",
-    "define_outputs",
-    "expect",
-    "flags",
-    "integers",
-    "nest",
-    "slice_types",
-]
-
 
 class BodyPlanner(Protocol):
     """The planner of one graph, as steps with bodies see it; `GraphPlanner` is the one there is."""

@@ -27,8 +27,6 @@ from ort_py.platform.processors import products_per_second
 if TYPE_CHECKING:
     from ort_py.kernels.binding import BoundKernel
 
-__all__ = ["GraphPlanner", "build_plan", "plan_region"]
-
 
 def build_plan(graph: Graph, resources: PlanResources) -> ExecutionPlan:
     """Plan a main graph and every body in it.

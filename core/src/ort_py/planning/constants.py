@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from ort_py.graph.weights.weight_store import WeightStore
     from ort_py.memory.transfer import TransferTable
 
-__all__ = ["ConstantPool"]
-
 
 class ConstantPool:
     """Arrays of constants by device. Filled on the thread that plans, packed forms of regions also in runs."""

@@ -33,8 +33,6 @@ from ort_py.planning.resources import PlanResources
 if TYPE_CHECKING:
     from ort_py.kernels.binding import BoundKernel
 
-__all__ = ["emit_control_flow", "emit_subgraph_kernel", "subgraph_input_device"]
-
 _BATCH_AND_TIME = (0, 1)
 
 

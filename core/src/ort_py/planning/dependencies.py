@@ -18,8 +18,6 @@ from ort_py.devices import Device
 from ort_py.lazy_dataclass import dataclass
 from ort_py.planning.plan import CopyStep, ExecutionPlan, RegionStep, Step, WaitStep
 
-__all__ = ["Dependencies", "dependencies_of"]
-
 
 @dataclass(frozen=True, slots=True)
 class Dependencies:

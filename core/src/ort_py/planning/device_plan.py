@@ -14,8 +14,6 @@ from ort_py.devices import HOST, Device
 from ort_py.memory.transfer import TransferTable
 from ort_py.planning.plan import CopyStep, ExecutionPlan, PlanInput, PlanOutput, Step, WaitStep
 
-__all__ = ["device_plan"]
-
 
 def device_plan(
     plan: ExecutionPlan, inputs: Mapping[str, Device], outputs: Mapping[str, Device], transfers: TransferTable

@@ -13,8 +13,6 @@ from ort_py.devices import HOST
 from ort_py.graph.ir import Value
 from ort_py.partition.assignment import Assignment, Region, RunnerKind
 
-__all__ = ["host_inputs"]
-
 
 def host_inputs(region: Region, assignment: Assignment, providers: Mapping[str, IExecutionProvider]) -> frozenset[str]:
     """Names of a region's inputs whose values are on the host; all of them where the region itself runs there."""

@@ -15,8 +15,6 @@ from collections.abc import Sequence
 from ort_py.lazy_dataclass import dataclass
 from ort_py.planning.dependencies import Dependencies
 
-__all__ = ["Arrangement", "LaneTask", "arrange"]
-
 _LONGEST = 500_000
 """Nanoseconds after which a task is cut although no other lane waits: an idle thread can take the rest."""
 

@@ -10,8 +10,6 @@ from collections.abc import Collection, Sequence
 
 from ort_py.planning.plan import Step
 
-__all__ = ["with_releases"]
-
 
 def with_releases(steps: Sequence[Step], keep: Collection[int]) -> tuple[Step, ...]:
     """Return the steps, each with `release`: the slots that it uses last, and its outputs that are never read.

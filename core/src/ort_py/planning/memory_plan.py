@@ -19,8 +19,6 @@ from ort_py.planning.plan import NONE_SLOT, ExecutionPlan, KernelStep
 from ort_py.planning.reuse import ReusingStep
 from ort_py.planning.seen_value import SeenValue
 
-__all__ = ["ALIGNMENT", "MemoryPlan", "PlannedValue", "plan_memory"]
-
 ALIGNMENT = 64
 """Bytes: a cache line, and the widest vector register."""
 

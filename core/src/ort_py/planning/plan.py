@@ -27,28 +27,6 @@ if TYPE_CHECKING:
     from ort_py.kernels.subgraphs import BoundSubgraph
     from ort_py.memory.transfer import Hop
 
-__all__ = [
-    "FRAME_SLOT",
-    "NONE_SLOT",
-    "BatchedScanStep",
-    "ContiguousStep",
-    "CopyStep",
-    "ExecutionPlan",
-    "IfStep",
-    "KernelStep",
-    "LoopStep",
-    "NestedPlan",
-    "PlanInput",
-    "PlanOutput",
-    "RegionStandIn",
-    "RegionStep",
-    "ScanStep",
-    "SequenceMapStep",
-    "Step",
-    "SubgraphKernelStep",
-    "WaitStep",
-]
-
 _logger = lazy_logger("ort_py.planning")
 
 FRAME_SLOT = 0

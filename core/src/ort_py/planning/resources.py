@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from ort_py.planning.constants import ConstantPool
     from ort_py.planning.stand_in import StandIns
 
-__all__ = ["PlanResources"]
-
 
 @dataclass(frozen=True, slots=True)
 class PlanResources:

@@ -25,8 +25,6 @@ from ort_py.planning.plan import (
     WaitStep,
 )
 
-__all__ = ["ReusingStep", "may_reuse", "reusing_steps"]
-
 
 @dataclass(frozen=True, slots=True)
 class ReusingStep:

@@ -13,8 +13,6 @@ from ort_py.errors import EngineError
 from ort_py.graph.ir import Graph, Node
 from ort_py.partition.assignment import Region
 
-__all__ = ["Unit", "schedule"]
-
 Unit: TypeAlias = Node | Region
 
 

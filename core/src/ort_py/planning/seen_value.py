@@ -9,8 +9,6 @@ from typing import Any
 
 from ort_py.lazy_dataclass import dataclass
 
-__all__ = ["SeenValue"]
-
 
 @dataclass(frozen=True, slots=True)
 class SeenValue:

@@ -19,8 +19,6 @@ from ort_py.graph.ir import Graph, Value
 from ort_py.planning.plan import NONE_SLOT, ContiguousStep, CopyStep, Step, WaitStep
 from ort_py.planning.resources import PlanResources
 
-__all__ = ["SlotTable"]
-
 
 class SlotTable:
     """Slots of one graph's plan while it is built.

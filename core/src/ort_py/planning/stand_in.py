@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from ort_py.planning.plan import ExecutionPlan
     from ort_py.planning.resources import PlanResources
 
-__all__ = ["Declined", "StandIn", "StandIns"]
-
 
 @dataclass(frozen=True, slots=True)
 class Declined:

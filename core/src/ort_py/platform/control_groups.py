@@ -16,8 +16,6 @@ from pathlib import Path, PurePosixPath
 
 from ort_py.lazy_dataclass import dataclass
 
-__all__ = ["CpuQuota", "GroupMemory", "LimitedGroup", "cpu_quota", "limited_groups"]
-
 _NO_LIMIT = 1 << 60
 """Version 1 writes a number about as large as a process can address where there is no limit."""
 

@@ -23,8 +23,6 @@ from weakref import WeakSet
 
 from ort_py.platform.thread_states import native_threads_rest
 
-__all__ = ["AroundForks", "ForkAware", "ForkPause", "ProcessLock", "notify_after_fork", "notify_around_fork"]
-
 
 class ProcessLock:
     """``with lock.held(): …``; replaced by a fresh lock in a forked child."""

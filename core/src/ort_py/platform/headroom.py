@@ -13,8 +13,6 @@ import threading
 
 from ort_py.errors import ExecutionError
 
-__all__ = ["BLAS_BUFFER", "addresses_limited", "has_headroom", "start_thread"]
-
 _THREAD = 16 << 20
 """Bytes for a thread: its stack, and a heap of its own. One that finds no memory in its first steps never reports
 that it started, and the thread that starts it waits forever."""

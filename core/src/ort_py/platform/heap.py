@@ -14,8 +14,6 @@ import sys
 import threading
 from typing import Any
 
-__all__ = ["give_back", "keep_freed_memory"]
-
 _MIB = 1 << 20
 
 _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3

@@ -21,8 +21,6 @@ from ort_py.logs import lazy_logger
 from ort_py.platform.control_groups import GroupMemory, LimitedGroup, limited_groups
 from ort_py.platform.forks import ProcessLock
 
-__all__ = ["MemoryPressure", "Trimmable", "pressure_of_process", "threshold_of"]
-
 _logger = lazy_logger("ort_py.memory")
 
 VARIABLE = "ORT_PY_MEMORY_PRESSURE"

@@ -14,8 +14,6 @@ from typing import Any
 
 from ort_py.lazy_dataclass import dataclass
 
-__all__ = ["FAMILIES", "NativeFamily", "NativeLibrary", "find_libraries"]
-
 
 @dataclass(frozen=True, slots=True)
 class NativeFamily:

@@ -17,8 +17,6 @@ from typing import TypeAlias
 
 from ort_py.platform.native_libraries import NativeLibrary, find_libraries
 
-__all__ = ["ActiveRuns", "PreviousThreads", "active_runs"]
-
 PreviousThreads: TypeAlias = tuple[tuple[NativeLibrary, int], ...]
 """Libraries, and the number of threads each had before it was changed."""
 

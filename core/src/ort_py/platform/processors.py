@@ -18,15 +18,6 @@ from pathlib import Path
 from ort_py.lazy_dataclass import dataclass
 from ort_py.platform.control_groups import cpu_quota
 
-__all__ = [
-    "ThreadCount",
-    "lower_priority",
-    "processor_facts",
-    "products_per_second",
-    "set_default_threads",
-    "thread_count",
-]
-
 _VARIABLES = ("ORT_PY_NUM_THREADS", "OMP_NUM_THREADS")
 
 _LOWEST = 19

@@ -8,8 +8,6 @@ from __future__ import annotations
 import threading
 from pathlib import Path
 
-__all__ = ["native_threads_rest"]
-
 _TASKS = Path("/proc/self/task")
 
 

@@ -14,8 +14,6 @@ from pathlib import Path
 from ort_py.logs import lazy_logger
 from ort_py.profiling.recorder import ProfileEvent, Recorder
 
-__all__ = ["write_chrome_trace", "write_profile"]
-
 _logger = lazy_logger("ort_py.session")
 
 

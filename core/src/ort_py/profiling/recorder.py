@@ -20,8 +20,6 @@ from ort_py.lazy_dataclass import dataclass
 from ort_py.platform.forks import ProcessLock
 from ort_py.profiling.traced_plan import Kind, PlanLike, TracedPlan, kinds_of
 
-__all__ = ["ProfileEvent", "Recorder", "RunTrace"]
-
 
 @dataclass(frozen=True, slots=True)
 class ProfileEvent:

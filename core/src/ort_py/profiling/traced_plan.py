@@ -12,8 +12,6 @@ from typing import Any, Protocol, TypeAlias
 
 from ort_py.dtypes import data_type_of
 
-__all__ = ["Entry", "InputLike", "Kind", "PlanLike", "StepLike", "TracedPlan", "UsualKinds", "kinds_of"]
-
 Kind: TypeAlias = tuple[Any, tuple[int, ...]] | None
 """dtype and shape of an array; None for whatever is not an array."""
 

@@ -53,8 +53,6 @@ from ort_py.transforms.quantization.dynamic_quantization import dynamic_quantiza
 from ort_py.transforms.quantization.quantized_activations import FuseQuantizedActivation
 from ort_py.transforms.quantization.quantized_movement import MoveQuantized
 
-__all__ = ["builtin_transforms"]
-
 
 def builtin_transforms() -> list[Transform]:
     """New instances, in the order in which they run: what makes graphs smaller comes before what looks at pairs."""

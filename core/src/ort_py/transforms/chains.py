@@ -11,8 +11,6 @@ from typing import NamedTuple
 
 from ort_py.contracts import GraphEditor, NodeSpec, ValueSpec
 
-__all__ = ["Chain", "chain_of"]
-
 
 class Chain(NamedTuple):
     """A node of ONNX's own domain, and the one whose first output is its first input.

@@ -11,7 +11,5 @@ from typing import TypeAlias
 
 from ort_py.contracts import GraphView, IExecutionProvider
 
-__all__ = ["FirstClaims"]
-
 FirstClaims: TypeAlias = Callable[[GraphView], Mapping[str, IExecutionProvider]]
 """For a graph, the first provider that claims each node, by the node's name; nodes without a claim are left out."""

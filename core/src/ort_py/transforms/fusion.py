@@ -14,8 +14,6 @@ import numpy as np
 from ort_py.contracts import Level, Match, PatternRule, ValueSpec
 from ort_py.dtypes import DataType
 
-__all__ = ["CONTRIB", "Fusion", "adds_axes", "dtype_refusal", "scalar", "trailing_vector"]
-
 CONTRIB = "com.microsoft"
 """Domain of the fused operators that onnxruntime made known."""
 

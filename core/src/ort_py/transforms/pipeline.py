@@ -27,8 +27,6 @@ from ort_py.logs import DEBUG, lazy_logger
 from ort_py.transforms.report import OptimisationReport, PassReport
 from ort_py.transforms.sweep import RewriteBudget, RuleIndex, Sweep, failure
 
-__all__ = ["run_transforms"]
-
 _LOG = lazy_logger(__name__)
 
 _ROUNDS = 10

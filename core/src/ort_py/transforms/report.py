@@ -12,8 +12,6 @@ from typing import Any
 from ort_py.lazy_dataclass import dataclass
 from ort_py.printable import one_line
 
-__all__ = ["OptimisationReport", "PassReport", "Rewrite", "RewriteRefusal"]
-
 _KEPT_REWRITES = 1000
 _KEPT_REFUSALS = 200
 _KEPT_NOTES = 20

@@ -23,8 +23,6 @@ from ort_py.graph.ir import Graph, Node, walk
 from ort_py.hooks.guard import describe
 from ort_py.transforms.report import PassReport
 
-__all__ = ["RewriteBudget", "RuleIndex", "Sweep", "failure"]
-
 _MOST_REWRITES = 64
 """Rewrites that may lead to one node: fusions of long chains need tens, rules that undo each other go on forever."""
 

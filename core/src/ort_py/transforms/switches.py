@@ -11,8 +11,6 @@ from collections.abc import Iterable, Mapping
 from ort_py.errors import InvalidArgument
 from ort_py.suggestions import close_names, question
 
-__all__ = ["ONNXRUNTIME_PASSES", "SAME_AS", "switched_off"]
-
 _PASSES = """
     AttentionFusion Avx2WeightS8ToU8Transformer BiasDropoutFusion BiasGeluFusion BiasSkipLayerNormFusion
     BiasSoftmaxFusion CastChainElimination CastElimination CastFloat16Transformer ClipQuantRewrite

@@ -13,8 +13,6 @@ from ort_py.values.device_tensor import DeviceTensor
 if TYPE_CHECKING:
     from ort_py.values.held_value import HeldValue
 
-__all__ = ["copy_tensors", "write_into"]
-
 
 def copy_tensors(src: Sequence[HeldValue], dst: Sequence[HeldValue], stream: Any = None) -> None:
     """Copy the content of tensors into the memory of others, pair by pair.

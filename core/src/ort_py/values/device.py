@@ -14,8 +14,6 @@ from ort_py.errors import InvalidArgument, UsageError
 from ort_py.suggestions import did_you_mean
 from ort_py.values.device_table import DEVICE_TYPES, DEVICES
 
-__all__ = ["OrtDevice", "expect_host"]
-
 
 class OrtDevice:
     """A device by number: its kind, its memory, its vendor, and its index.

@@ -21,8 +21,6 @@ from ort_py.platform.forks import ProcessLock
 from ort_py.values.device import OrtDevice, expect_host
 from ort_py.values.device_table import DEVICES
 
-__all__ = ["DeviceMemory", "memory_of", "memory_of_dlpack", "place_of", "wanted_place"]
-
 _Made = TypeVar("_Made")
 
 

@@ -10,16 +10,6 @@ from typing import NamedTuple
 
 from ort_py.enums import OrtDeviceMemoryType
 
-__all__ = [
-    "DEVICES",
-    "DEVICE_TYPES",
-    "MEMORY_NAMES",
-    "SPARSE_COPY_METHOD",
-    "DeviceRow",
-    "MemoryRow",
-    "OrtDeviceVendorId",
-]
-
 
 class OrtDeviceVendorId(IntEnum):
     """Numbers of device makers, as on the PCI bus; an ordinary `IntEnum` in onnxruntime too."""

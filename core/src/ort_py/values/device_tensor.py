@@ -16,8 +16,6 @@ from ort_py.dtypes import DataType, numpy_dtype
 from ort_py.errors import EngineError, UsageError
 from ort_py.values.device_memory import DeviceMemory, memory_of
 
-__all__ = ["DeviceTensor"]
-
 
 class DeviceTensor:
     """An array of a device.

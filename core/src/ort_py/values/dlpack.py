@@ -15,8 +15,6 @@ import numpy as np
 from ort_py.dtypes import DataType, data_type_of, numpy_dtype
 from ort_py.errors import ArgumentTypeError, UsageError
 
-__all__ = ["HOST_TYPE", "device_of", "from_dlpack", "is_capsule", "is_uint8", "producer_of", "to_dlpack"]
-
 # Codes of dlpack.h for types that NumPy lacks.
 _CODES = {
     DataType.BFLOAT16: 4,

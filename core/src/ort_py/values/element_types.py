@@ -14,8 +14,6 @@ import numpy as np
 from ort_py.dtypes import DataType, data_type_of, numpy_dtype
 from ort_py.errors import ArgumentTypeError, InvalidArgument, UsageError
 
-__all__ = ["SUB_BYTE", "array_at", "element_type_of", "shape_of", "writable_view"]
-
 SUB_BYTE = frozenset({DataType.INT4, DataType.UINT4, DataType.INT2, DataType.UINT2, DataType.FLOAT4E2M1})
 """Types that ONNX packs several to a byte; in slots each element has a byte of its own."""
 

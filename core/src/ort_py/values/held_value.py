@@ -25,8 +25,6 @@ from ort_py.values.copying import write_into
 from ort_py.values.device_tensor import DeviceTensor
 from ort_py.values.sparse import SparseTensor
 
-__all__ = ["HeldValue"]
-
 
 class HeldValue:
     """A tensor, sparse tensor, sequence, map or nothing, with its type and its place."""

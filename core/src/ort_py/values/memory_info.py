@@ -15,8 +15,6 @@ from ort_py.errors import UsageError
 from ort_py.suggestions import did_you_mean
 from ort_py.values.device_table import MEMORY_NAMES
 
-__all__ = ["OrtArenaCfg", "OrtMemoryInfo", "create_and_register_allocator", "create_and_register_allocator_v2"]
-
 
 class OrtMemoryInfo:
     """A description of memory: its device, its kind and its allocator. Read-only.

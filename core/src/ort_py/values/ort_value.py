@@ -32,8 +32,6 @@ from ort_py.values.held_value import HeldValue
 from ort_py.values.memory_info import OrtMemoryInfo
 from ort_py.values.sparse import SparseTensor
 
-__all__ = ["OrtValue", "unpack"]
-
 
 class OrtValue(HeldValue):
     """A tensor, sparse tensor, sequence or map, or an empty optional.

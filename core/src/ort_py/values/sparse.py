@@ -17,8 +17,6 @@ from ort_py.values.device import OrtDevice, expect_host
 from ort_py.values.device_table import SPARSE_COPY_METHOD
 from ort_py.values.element_types import element_type_of, shape_of
 
-__all__ = ["SparseBlockSparseView", "SparseCooView", "SparseCsrView", "SparseTensor"]
-
 _Array = np.ndarray[Any, Any]
 
 

@@ -13,8 +13,6 @@ from ort_py.values.device import OrtDevice, expect_host
 from ort_py.values.element_types import element_type_of, shape_of
 from ort_py.values.ort_value import OrtValue
 
-__all__ = ["OrtValueVector"]
-
 
 class OrtValueVector:
     """Values in order. Grows with `push_back`, and by the runs that fill it."""

@@ -9,8 +9,6 @@ from pathlib import Path
 from ort_py.printable import printable
 from ort_py_kit.scaffold import KINDS, LICENSES, package_files, package_names, write_package
 
-__all__ = ["add_arguments", "run"]
-
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("kind", choices=tuple(KINDS), help="; ".join(f"{kind}: {text}" for kind, text in KINDS.items()))

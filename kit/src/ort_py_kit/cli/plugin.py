@@ -10,8 +10,6 @@ from typing import Any
 
 from ort_py.hooks import CliCommand, hookimpl
 
-__all__ = ["ort_py_cli_commands"]
-
 
 class _New:
     name = "new"

@@ -12,8 +12,6 @@ from dataclasses import dataclass
 from ort_py.discovery.known_names import KNOWN_PROVIDERS
 from ort_py.errors import InvalidArgument
 
-__all__ = ["PackageNames", "package_names"]
-
 _PREFIX, _SUFFIX = "ort-py-", "ExecutionProvider"
 _LONGEST = 40
 """Characters: the name stands in file names several times, and paths are bounded on some systems."""

@@ -19,8 +19,6 @@ from ort_py.contracts import API_VERSION
 from ort_py.errors import InvalidArgument
 from ort_py_kit.scaffold.names import PackageNames
 
-__all__ = ["KINDS", "LICENSES", "package_files", "write_package"]
-
 KINDS = {
     "provider": "an execution provider with two operators",
     "kernel": "a kernel for a provider that exists",

@@ -14,8 +14,6 @@ from ort_py.devices import HOST, Device
 from ort_py_kit.subject import Subject
 from ort_py_kit.suites.base import ProviderChecks, fail
 
-__all__ = ["AllocatorSuite", "DeviceUnderTest", "device_of"]
-
 _SHAPES: tuple[tuple[int, ...], ...] = ((), (0,), (1,), (7,), (3, 0, 2), (2, 3, 5), (1, 64, 33))
 _TYPES = ("float32", "float64", "float16", "int8", "int64", "bool")
 _HUGE = 1 << 60

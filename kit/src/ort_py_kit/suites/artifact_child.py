@@ -16,8 +16,6 @@ from ort_py_kit.subject import Subject
 from ort_py_kit.suites.allocator import DeviceUnderTest, device_of
 from ort_py_kit.suites.regions import read_arrays, run_region, write_arrays
 
-__all__ = ["main"]
-
 
 def main(module: str, name: str, options: str, folder: str) -> None:
     """Try each artifact of the folder, in order."""

@@ -22,8 +22,6 @@ from ort_py_kit.suites.base import Problem, ProviderChecks, agree, fail
 from ort_py_kit.suites.child import module_of, run_child
 from ort_py_kit.suites.regions import claimed_regions, read_arrays, run_region, write_arrays
 
-__all__ = ["ArtifactChecks", "KeptRegion", "damaged_forms"]
-
 _SIZES = (3, 5)
 _DAMAGED = 2
 """Regions whose artifacts are damaged in every way; the others would be refused for the same reasons."""

@@ -20,8 +20,6 @@ from ort_py_kit.samples import Sample, sample_models
 from ort_py_kit.subject import Subject
 from ort_py_kit.tolerances import assert_close
 
-__all__ = ["Problem", "ProviderChecks", "agree", "fail", "first_lines", "garbage", "problems_of"]
-
 
 class Problem(AssertionError):
     """Something a check found, in one line."""

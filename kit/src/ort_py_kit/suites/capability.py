@@ -12,8 +12,6 @@ from ort_py_kit.samples import Sample
 from ort_py_kit.subject import Subject
 from ort_py_kit.suites.base import Problem, ProviderChecks, fail, problems_of
 
-__all__ = ["CapabilityChecks"]
-
 
 class CapabilityChecks(ProviderChecks):
     """`get_capability` of the bare provider, and whether a session can do what it says."""

@@ -17,8 +17,6 @@ import pytest
 
 from ort_py_kit.subject import Subject
 
-__all__ = ["module_of", "run_child"]
-
 _SECONDS = 300
 
 

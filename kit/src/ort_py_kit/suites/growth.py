@@ -12,8 +12,6 @@ from ort_py_kit.samples import Sample
 from ort_py_kit.subject import Subject
 from ort_py_kit.suites.base import Problem, ProviderChecks, fail, problems_of
 
-__all__ = ["GrowthChecks"]
-
 _WARM = 6
 _RUNS = 60
 _RUN_BYTES = 256 << 10

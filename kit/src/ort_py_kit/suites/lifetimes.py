@@ -20,8 +20,6 @@ from ort_py_kit.subject import Subject
 from ort_py_kit.suites.base import Problem, ProviderChecks, agree, fail, garbage, problems_of
 from ort_py_kit.suites.capability import made
 
-__all__ = ["LifetimeChecks"]
-
 _BOUND_BYTES = 1 << 20
 """Bytes fed to runs with bound outputs: small ones are copied there by the core."""
 

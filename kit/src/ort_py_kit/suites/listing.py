@@ -20,8 +20,6 @@ from ort_py_kit.subject import Subject
 from ort_py_kit.suites.base import ProviderChecks, fail
 from ort_py_kit.suites.child import module_of, run_child
 
-__all__ = ["PROBE_SECONDS", "ListingChecks"]
-
 PROBE_SECONDS = 0.02
 """Seconds that the contract allows a probe."""
 

@@ -15,8 +15,6 @@ import time
 from pathlib import Path
 from typing import Any
 
-__all__ = ["main"]
-
 _FORK_SECONDS = 10
 
 _NO_VENDORS = {"ort_py", "numpy", "ml_dtypes", "pluggy", "_cffi_backend"}

@@ -10,8 +10,6 @@ from ort_py.errors import OptionError
 from ort_py_kit.subject import Subject
 from ort_py_kit.suites.base import ProviderChecks, fail
 
-__all__ = ["OptionChecks"]
-
 _KINDS = (str, int, float, bool)
 
 

@@ -20,8 +20,6 @@ from ort_py_kit.suites.shapes import ShapeChecks
 from ort_py_kit.suites.threads import ThreadChecks
 from ort_py_kit.suites.versions import VersionChecks
 
-__all__ = ["ProviderSuite"]
-
 
 class ProviderSuite(
     ListingChecks,

@@ -20,8 +20,6 @@ from ort_py_kit.samples import Sample
 from ort_py_kit.subject import Subject
 from ort_py_kit.suites.allocator import DeviceUnderTest
 
-__all__ = ["claimed_regions", "read_arrays", "run_region", "write_arrays"]
-
 
 def claimed_regions(subject: Subject, device: DeviceUnderTest, sample: Sample) -> Iterator[RegionView]:
     """The regions of a sample that the provider claims to compile, as far as they read nothing but the sample's

@@ -23,8 +23,6 @@ from ort_py_kit.suites.base import Problem, ProviderChecks, fail, first_lines
 from ort_py_kit.suites.versions import version_ids
 from ort_py_kit.tolerances import tolerance_of
 
-__all__ = ["CASE_PROPERTY", "ResultChecks", "backend_cases"]
-
 CASE_PROPERTY = "ort_py_case"
 """Name of the property in which a test keeps what the provider ran of a case."""
 

@@ -11,8 +11,6 @@ from ort_py_kit.samples import Sample
 from ort_py_kit.subject import Subject
 from ort_py_kit.suites.base import Problem, ProviderChecks, agree, fail, problems_of
 
-__all__ = ["ShapeChecks"]
-
 _SIZES = (4, 1, 7, 7, 2, 33, 4)
 
 

@@ -12,8 +12,6 @@ from ort_py_kit.samples import Sample
 from ort_py_kit.subject import Subject
 from ort_py_kit.suites.base import Problem, ProviderChecks, agree, fail, problems_of
 
-__all__ = ["THREADS", "ThreadChecks", "on_threads"]
-
 THREADS = 8
 
 _RUNS = 12

@@ -15,8 +15,6 @@ from ort_py_kit.suites.allocator import DeviceUnderTest, device_of
 from ort_py_kit.suites.base import Problem, ProviderChecks, fail
 from ort_py_kit.suites.threads import on_threads
 
-__all__ = ["DataTransferSuite"]
-
 _SHAPES: tuple[tuple[int, ...], ...] = ((), (0, 3), (1,), (5, 7), (2, 3, 4))
 _TYPES = (np.float32, np.float64, np.float16, ml_dtypes.bfloat16, np.int8, np.uint8, np.int32, np.int64, np.bool_)
 _ELSEWHERE = Device("nowhere", 0)

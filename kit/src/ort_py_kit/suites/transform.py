@@ -23,8 +23,6 @@ from ort_py_kit.subject import Subject
 from ort_py_kit.suites.base import Problem, ProviderChecks, agree, fail, problems_of
 from ort_py_kit.suites.threads import on_threads
 
-__all__ = ["TransformSuite"]
-
 _NAME = re.compile(r"[A-Za-z][\w.:-]*")
 _CPU = Subject("CPUExecutionProvider")
 

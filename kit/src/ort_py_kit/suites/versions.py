@@ -27,8 +27,6 @@ from ort_py_kit.suites.base import ProviderChecks, fail, first_lines
 from ort_py_kit.versions.cases import cases_at, cases_of_operators, thinned
 from ort_py_kit.versions.history import OperatorVersion, operator_versions
 
-__all__ = ["VERSION_PROPERTY", "VersionChecks", "version_id", "version_ids"]
-
 VERSION_PROPERTY = "ort_py_version"
 """Name of the property in which a test keeps which cases of an operator's version the provider ran."""
 

@@ -20,8 +20,6 @@ from ort_py_kit.versions.drawn_ml import drawn_ml_cases
 from ort_py_kit.versions.history import OperatorVersion
 from ort_py_kit.versions.rewriting import at_version
 
-__all__ = ["cases_at", "cases_of_operators", "thinned"]
-
 
 @cache
 def cases_of_operators() -> Mapping[tuple[str, str], Sequence[SuiteCase]]:

@@ -17,8 +17,6 @@ from onnx import TensorProto
 from ort_py_kit.versions.draft import CannotRewrite, Draft
 from ort_py_kit.versions.history import OperatorVersion, schema_of
 
-__all__ = ["RENAMED", "Change", "changes_of"]
-
 RENAMED: Mapping[tuple[str, str], Mapping[str, str]] = {
     ("", "TopK"): {"K": "k"},
     ("", "Pad"): {"constant_value": "value"},

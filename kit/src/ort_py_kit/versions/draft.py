@@ -17,8 +17,6 @@ from ort_py.dtypes import data_type_of
 from ort_py_kit.backend_cases import SuiteCase
 from ort_py_kit.versions.history import OperatorVersion, opset_with, version_at
 
-__all__ = ["CannotRewrite", "Draft", "node_of"]
-
 
 class CannotRewrite(Exception):
     """A case has no equal at another version; the message says why."""

@@ -16,8 +16,6 @@ from ort_py_kit.backend_cases import SuiteCase
 from ort_py_kit.versions.history import OperatorVersion
 from ort_py_kit.versions.making import made_case
 
-__all__ = ["drawn_cases"]
-
 
 def drawn_cases() -> Iterator[SuiteCase]:
     """All of them; fresh arrays in each call."""

@@ -12,8 +12,6 @@ from typing import NamedTuple
 
 from onnx import defs, helper
 
-__all__ = ["OperatorVersion", "operator_versions", "opset_with", "schema_of", "version_at"]
-
 
 class OperatorVersion(NamedTuple):
     """One version of an operator's schema.

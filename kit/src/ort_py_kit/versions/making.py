@@ -13,8 +13,6 @@ from ort_py.dtypes import data_type_of
 from ort_py_kit.backend_cases import SuiteCase
 from ort_py_kit.versions.history import OperatorVersion, opset_with
 
-__all__ = ["made_case"]
-
 _TOLERANCES = (1e-3, 1e-7)  # those of ONNX's own cases
 
 

@@ -22,8 +22,6 @@ from ort_py_kit.versions.changes import RENAMED, changes_of
 from ort_py_kit.versions.draft import CannotRewrite, Draft
 from ort_py_kit.versions.history import OperatorVersion, schema_of
 
-__all__ = ["at_version"]
-
 _AttrType = defs.OpSchema.AttrType
 _VARIADIC = defs.OpSchema.FormalParameterOption.Variadic
 

@@ -7,8 +7,6 @@ from collections.abc import Mapping
 from ort_py.constraints.scope import Constraint, Dims, NodeScope, Outputs, Unchecked, Violation
 from ort_py.constraints.sizes import Amount, any_of, at_least, divide, equal, product, remainder
 
-__all__ = ["TABLE"]
-
 
 def _heads(n: NodeScope, shape: Dims, count: int, what: str) -> Dims:
     """``(batch, heads, rows, size)`` of an input of three or four axes."""

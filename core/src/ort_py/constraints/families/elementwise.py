@@ -7,8 +7,6 @@ from collections.abc import Mapping, Sequence
 from ort_py.constraints.scope import Constraint, NodeScope, Outputs, Tensor, Violation
 from ort_py.constraints.sizes import UNKNOWN, Amount, any_of, equal
 
-__all__ = ["TABLE", "broadcasting", "first_shape"]
-
 _UNARY = (
     "Abs Acos Acosh Asin Asinh Atan Atanh BitwiseNot Ceil Celu Cos Cosh Elu Erf Exp Floor Gelu HardSigmoid HardSwish "
     "IsInf IsNaN LeakyRelu Log Mish Neg Not Reciprocal Relu Round Selu Shrink Sigmoid Sign Sin Sinh Softplus Softsign "

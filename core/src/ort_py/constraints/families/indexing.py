@@ -9,8 +9,6 @@ from typing import Any
 from ort_py.constraints.scope import Constraint, Dims, NodeScope, Outputs, Tensor, Unchecked, Violation, content_of
 from ort_py.constraints.sizes import UNKNOWN, Amount, at_least, equal
 
-__all__ = ["TABLE"]
-
 
 def _indices(n: NodeScope, place: int, size: Amount) -> None:
     n.require_elements(n.tensor(place), -size, size - 1, "an index")

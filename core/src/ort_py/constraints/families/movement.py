@@ -33,8 +33,6 @@ from ort_py.constraints.sizes import (
     remainder,
 )
 
-__all__ = ["TABLE"]
-
 _SIZE_LIMIT = 2**62
 """Numbers that are not sizes: beyond them the arithmetic of 64 bits would wrap around."""
 

@@ -8,8 +8,6 @@ from ort_py.constraints.families.elementwise import first_shape
 from ort_py.constraints.scope import Constraint, NodeScope, Outputs, Violation
 from ort_py.constraints.sizes import Amount, equal, product, remainder
 
-__all__ = ["TABLE"]
-
 
 def _entries(n: NodeScope, place: int, count: Amount, what: str) -> None:
     """State how many elements a parameter has, whatever its axes of 1 are."""

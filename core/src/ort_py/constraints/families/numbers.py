@@ -33,8 +33,6 @@ from ort_py.constraints.sizes import (
 )
 from ort_py.dtypes import DataType
 
-__all__ = ["TABLE"]
-
 _LIMIT = 2**62
 _FRACTIONS = frozenset({DataType.FLOAT, DataType.DOUBLE, DataType.FLOAT16, DataType.BFLOAT16})
 _WHOLE = frozenset({DataType.INT64, DataType.INT32, DataType.BOOL})

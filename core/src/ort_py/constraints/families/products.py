@@ -7,8 +7,6 @@ from collections.abc import Mapping
 from ort_py.constraints.scope import Constraint, Dims, NodeScope, Outputs, Unchecked, Violation
 from ort_py.constraints.sizes import Amount, any_of, divide, equal, product
 
-__all__ = ["TABLE", "multiplied"]
-
 
 def multiplied(n: NodeScope, left: Dims, right: Dims) -> Dims:
     """NumPy's matmul; the shape of the product.

@@ -8,8 +8,6 @@ from ort_py.constraints.families.reductions import reduction
 from ort_py.constraints.scope import Constraint, Dims, NodeScope, Outputs, Unchecked, Violation, replaced
 from ort_py.constraints.sizes import Amount, divide, equal, product
 
-__all__ = ["TABLE"]
-
 
 def _parameters(n: NodeScope) -> Outputs:
     """QuantizeLinear and DequantizeLinear: one scale, one per entry of an axis, or one per block along it."""

@@ -8,8 +8,6 @@ from functools import partial
 from ort_py.constraints.scope import Constraint, Dims, NodeScope, Outputs, Violation
 from ort_py.constraints.sizes import Amount, equal, product
 
-__all__ = ["TABLE"]
-
 _GATES = {"RNN": 1, "GRU": 3, "LSTM": 4}
 _DIRECTIONS = {"forward": 1, "reverse": 1, "bidirectional": 2}
 

@@ -7,8 +7,6 @@ from collections.abc import Mapping
 from ort_py.constraints.scope import Constraint, Dims, NodeScope, Outputs, Tensor, Unchecked, Violation, replaced
 from ort_py.constraints.sizes import UNKNOWN, Amount, any_of, at_least, equal, less
 
-__all__ = ["TABLE", "reduction"]
-
 
 def reduction(n: NodeScope) -> Outputs:
     """ReduceSum and its kin: axes from the attribute or the second input, all of them where none is named."""

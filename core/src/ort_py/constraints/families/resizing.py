@@ -8,8 +8,6 @@ from ort_py.constraints.program import Code
 from ort_py.constraints.scope import Constraint, Dims, NodeScope, Outputs, Unchecked, Violation
 from ort_py.constraints.sizes import Amount, Size, any_of, equal, function, less
 
-__all__ = ["TABLE"]
-
 
 def _scaled(n: NodeScope, shape: Dims, axes: tuple[int, ...], factors: Dims) -> Dims:
     if len(factors) != len(axes):

@@ -18,8 +18,6 @@ from ort_py.constraints.sizes import (
     smallest,
 )
 
-__all__ = ["TABLE", "convolution", "transposed_convolution"]
-
 _AUTO_PADS = ("NOTSET", "SAME_UPPER", "SAME_LOWER", "VALID")
 
 

@@ -29,8 +29,6 @@ from ort_py.fallback.failure import Failure, failure_of, forget_arrays
 from ort_py.logs import lazy_logger
 from ort_py.options import RunOptions
 
-__all__ = ["before_run", "recover", "succeeded"]
-
 _logger = lazy_logger("ort_py.session")
 
 MOST_ANSWERS = 16

@@ -21,8 +21,6 @@ from ort_py.fallback.lost_devices import process_lost_devices
 from ort_py.hooks.guard import Raised, guarded
 from ort_py.logs import lazy_logger
 
-__all__ = ["plan_without", "prove", "take_back", "try_again", "with_device"]
-
 _logger = lazy_logger("ort_py.session")
 
 

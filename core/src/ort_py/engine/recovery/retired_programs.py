@@ -12,8 +12,6 @@ from ort_py.engine.assembly import Assembled
 from ort_py.engine.contributions import quietly
 from ort_py.execution.frame import FramePool
 
-__all__ = ["RetiredPrograms", "close_regions"]
-
 
 class RetiredPrograms:
     """Replaced programs that runs under way still use. Methods are called from any thread."""

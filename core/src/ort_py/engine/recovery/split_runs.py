@@ -16,8 +16,6 @@ from ort_py.engine.runner import Runner
 from ort_py.fallback.batches import Batch, CannotSplit, Declared, batch_of, run_in_parts
 from ort_py.fallback.failure import failure_of, forget_arrays
 
-__all__ = ["in_fitting_parts", "in_parts"]
-
 FITTING_SECONDS = 60.0
 """Seconds for which runs are split at once into parts that fitted: afterwards there may be more memory."""
 

@@ -20,8 +20,6 @@ from ort_py.lazy_dataclass import dataclass
 from ort_py.options import SessionOptions, entry_of
 from ort_py.platform.forks import notify_after_fork
 
-__all__ = ["RecoveryState", "Unproven", "expect_device"]
-
 
 @dataclass(slots=True)
 class Unproven:

@@ -12,8 +12,6 @@ from functools import cache
 
 import onnx
 
-__all__ = ["WELL_KNOWN", "newest_opset", "normalised", "onnx_domains"]
-
 WELL_KNOWN: Mapping[str, int] = {
     "com.microsoft": 1,
     "com.microsoft.experimental": 1,

@@ -11,8 +11,6 @@ from collections.abc import Iterator
 
 from ort_py.graph.ir import Graph, Node
 
-__all__ = ["nested_problems"]
-
 
 def nested_problems(node: Node) -> Iterator[str]:
     """Texts for everything that is wrong with the bodies of a node; absent or misplaced bodies are not noticed here."""

@@ -9,8 +9,6 @@ from collections.abc import Sequence
 
 from ort_py.errors import InvalidGraph, Location
 
-__all__ = ["Problem", "raise_problems"]
-
 _MOST_SHOWN = 20
 
 

@@ -29,19 +29,6 @@ from ort_py.dtypes import (
 from ort_py.graph.ir import Graph, Node, Value
 from ort_py.lazy_dataclass import dataclass
 
-__all__ = [
-    "AttributeSpec",
-    "Formal",
-    "ResolvedSchema",
-    "attribute_kind_name",
-    "canonical_type",
-    "formal_at",
-    "from_contributed",
-    "from_onnx",
-    "pairs",
-    "type_text",
-]
-
 _UNBOUNDED = 2**31 - 1
 _TYPES = (TensorType, SparseTensorType, SequenceType, OptionalType, MapType)
 

@@ -18,8 +18,6 @@ from ort_py.graph.checking.resolved_schema import ResolvedSchema, from_contribut
 from ort_py.graph.ir import Node
 from ort_py.suggestions import close_names
 
-__all__ = ["SchemaRegistry"]
-
 
 class SchemaRegistry:
     """Schemas of ONNX and of plug-ins.

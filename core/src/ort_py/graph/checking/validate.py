@@ -18,8 +18,6 @@ from ort_py.graph.checking.resolved_schema import ResolvedSchema, attribute_kind
 from ort_py.graph.checking.schema import SchemaRegistry
 from ort_py.graph.ir import Model, Node, walk
 
-__all__ = ["check_types", "equation_problems", "validate"]
-
 _MOST_SHOWN = 20
 _FIX = "Export the model again; onnx.checker.check_model shows whether the exporter is at fault."
 _STANDARD = ("", "ai.onnx.ml")

@@ -11,8 +11,6 @@ from collections.abc import Iterator
 from ort_py.errors import EngineError
 from ort_py.graph.ir import Graph, Node, Value, walk
 
-__all__ = ["graph_problems", "verify"]
-
 
 def verify(graph: Graph) -> None:
     """Check a graph and all graphs nested in it.

@@ -27,8 +27,6 @@ from ort_py.graph.ir import Graph, Node, Value, disconnect, walk
 from ort_py.graph.typing.node_types import infer_node
 from ort_py.graph.typing.type_merge import element_conflict, merge_types, shape_conflict, with_sizes
 
-__all__ = ["Editor"]
-
 
 class Editor(ReadingEditor):
     """Edits one graph; editors of nested graphs share its state."""

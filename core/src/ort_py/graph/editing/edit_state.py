@@ -18,8 +18,6 @@ from ort_py.graph.view import SpecCache
 from ort_py.graph.weights.weight_store import WeightStore, process_store
 from ort_py.lazy_dataclass import dataclass
 
-__all__ = ["EditState", "Journal", "copy_graph"]
-
 
 @dataclass(slots=True)
 class Journal:

@@ -22,8 +22,6 @@ from ort_py.graph.typing.onnx_types import infer_onnx_node
 from ort_py.graph.view import ModelGraphView
 from ort_py.graph.weights.weight_store import WeightStore, process_store
 
-__all__ = ["function_graph", "function_view"]
-
 
 def function_view(node: Node, body: FunctionBody) -> GraphView:
     """A view of what a fused node computes."""

@@ -21,8 +21,6 @@ from ort_py.graph.editing.edit_state import EditState
 from ort_py.graph.ir import Node, Value
 from ort_py.graph.typing.node_types import infer_node
 
-__all__ = ["body_of", "templates_of", "types_of"]
-
 _SMALL = 1024
 """Bytes of a constant that goes into a body: scalars, shapes, axes. A weight held there would be held twice."""
 

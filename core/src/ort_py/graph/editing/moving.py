@@ -13,8 +13,6 @@ from ort_py.graph.editing.edit_state import EditState
 from ort_py.graph.editing.new_nodes import unique_name
 from ort_py.graph.ir import Graph, Node, Value
 
-__all__ = ["constants_read", "move_nodes_out", "outermost", "unfit_branch"]
-
 
 def move_nodes_out(
     nodes: Iterable[Node],

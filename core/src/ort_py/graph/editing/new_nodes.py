@@ -17,9 +17,6 @@ from ort_py.graph.editing.edit_state import EditState, copy_graph
 from ort_py.graph.ir import Graph, Node, Value, connect
 from ort_py.graph.view import NodesView
 
-__all__ = ["NodeMaker", "plain_attribute", "sources_of", "unique_name"]
-
-
 _MOST_SOURCES = 64
 """Names a node remembers of the nodes it stands for; what is made of more is known by the first of them."""
 

@@ -15,8 +15,6 @@ from typing import TypeAlias
 from ort_py.errors import InvalidGraph
 from ort_py.graph.ir import Graph, Node
 
-__all__ = ["NodeList", "Rank", "owner_in"]
-
 Rank: TypeAlias = tuple[int, ...]
 
 _FRONT: Rank = (-1,)

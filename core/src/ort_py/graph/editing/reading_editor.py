@@ -19,8 +19,6 @@ from ort_py.graph.editing.positions import NodeList, owner_in
 from ort_py.graph.ir import Graph, Node, Value
 from ort_py.graph.view import SpecCache, WholeGraphView
 
-__all__ = ["ReadingEditor"]
-
 
 class EditorView(WholeGraphView):
     """A graph while it is edited.

@@ -21,8 +21,6 @@ from ort_py.graph.typing.onnx_types import Contents
 from ort_py.graph.typing.shape_walk import follow_shapes
 from ort_py.logs import lazy_logger
 
-__all__ = ["retype_readers"]
-
 _LOG = lazy_logger(__name__)
 
 

@@ -16,8 +16,6 @@ from ort_py.graph.reading.tensors import TensorReader, decoded
 from ort_py.graph.reading.text import read_type
 from ort_py.graph.weights.weight_store import WeightStore
 
-__all__ = ["CONSTANT_ATTRIBUTES", "GRAPH", "GRAPHS", "attribute_kind", "constant_weight", "read_attribute"]
-
 FLOAT, INT, STRING, TENSOR, GRAPH, FLOATS, INTS, STRINGS, TENSORS, GRAPHS = range(1, 11)
 SPARSE_TENSOR, SPARSE_TENSORS, TYPE_PROTO, TYPE_PROTOS = 11, 12, 13, 14
 

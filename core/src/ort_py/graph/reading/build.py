@@ -25,8 +25,6 @@ from ort_py.graph.reading.written import FunctionKey, WrittenFunction, WrittenGr
 from ort_py.graph.weights.weight_store import WeightStore
 from ort_py.limits import Budget
 
-__all__ = ["ModelBuilder"]
-
 _LONGEST_PREFIX = 160
 """Calls in calls in calls would otherwise make names grow with the square of the depth."""
 

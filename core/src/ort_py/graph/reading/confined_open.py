@@ -19,8 +19,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import BinaryIO
 
-__all__ = ["EscapeError", "open_confined"]
-
 HAS_HANDLES = os.open in os.supports_dir_fd and hasattr(os, "O_NOFOLLOW") and hasattr(os, "O_DIRECTORY")
 
 

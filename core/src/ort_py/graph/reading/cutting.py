@@ -17,8 +17,6 @@ from ort_py.files import FileIdentity
 from ort_py.graph.weights.weights import FilePart
 from ort_py.lazy_dataclass import dataclass
 
-__all__ = ["SMALLEST_CUT", "CutModel", "cut"]
-
 SMALLEST_CUT = 4096
 """Bytes of ``raw_data`` from which a tensor is cut out: below, two dictionary entries cost as much as the copy."""
 

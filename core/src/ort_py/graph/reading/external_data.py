@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from ort_py.graph.weights.weights import MappedFile
     from ort_py.limits import Budget
 
-__all__ = ["ExternalFiles"]
-
 
 class ExternalFiles:
     """The external files of one model.

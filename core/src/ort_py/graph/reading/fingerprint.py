@@ -17,8 +17,6 @@ from ort_py.files import FileIdentity, open_regular
 from ort_py.graph.weights.paging import forget_pages
 from ort_py.hashing import blake2b
 
-__all__ = ["ContentHash", "content_hash", "hash_of_file"]
-
 _PIECE = 4 << 20
 """Bytes of a piece, and of a file that a thread has in memory while it is hashed."""
 

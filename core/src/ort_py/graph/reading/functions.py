@@ -28,8 +28,6 @@ from ort_py.graph.weights.weight_store import WeightStore, process_store
 from ort_py.graph.writing.protos import fill_attribute, fill_type
 from ort_py.limits import Budget, Limits
 
-__all__ = ["check_functions", "expand_schema_function"]
-
 
 def check_functions(nodes: list[WrittenNode], functions: Mapping[FunctionKey, WrittenFunction], budget: Budget) -> None:
     """Refuse functions that call each other in a circle, or that make the model too large.

@@ -11,8 +11,6 @@ from typing import Any
 from ort_py.errors import ArgumentTypeError
 from ort_py.lazy_dataclass import dataclass
 
-__all__ = ["COMPILED_MAGIC", "COMPILED_SUFFIX", "GivenModel"]
-
 COMPILED_MAGIC = b"ort-py model 1\n\0"
 """The first bytes of a compiled model."""
 

@@ -32,8 +32,6 @@ from ort_py.graph.weights.kept_bytes import KeptBytes
 from ort_py.graph.weights.weight_store import WeightStore, process_store
 from ort_py.limits import Budget, Limits
 
-__all__ = ["load_model"]
-
 _FIRST_IR_WITH_OPSETS = 3
 """Before IR version 3 a model had no opset imports and meant opset 1."""
 

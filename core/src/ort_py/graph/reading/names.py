@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from ort_py.graph.ir import Model, walk
 
-__all__ = ["Names"]
-
 
 class Names:
     """Names taken so far. One for the values of a model while it is built or expanded."""

@@ -12,8 +12,6 @@ from ort_py.errors import InconsistentGraph
 from ort_py.graph.checking.problems import Problem
 from ort_py.graph.ir import Graph, Model, Node, Value, walk
 
-__all__ = ["sort_model"]
-
 
 def sort_model(model: Model) -> None:
     """Sort every graph of a model in place; adds a problem to `Model.problems` for each graph with a cycle."""

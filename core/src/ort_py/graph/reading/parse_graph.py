@@ -30,8 +30,6 @@ from ort_py.graph.reading.text import read_type, text, texts
 from ort_py.graph.reading.written import WrittenFunction, WrittenGraph, WrittenNode
 from ort_py.limits import Budget
 
-__all__ = ["GraphReader", "as_problem"]
-
 
 def as_problem(error: InvalidGraph) -> str:
     return f"{error.what} ({'; '.join(error.why)})" if error.why else error.what

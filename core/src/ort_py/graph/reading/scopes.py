@@ -9,8 +9,6 @@ from ort_py.graph.ir import Value
 from ort_py.graph.reading.written import WrittenGraph, WrittenNode
 from ort_py.lazy_dataclass import dataclass
 
-__all__ = ["Body", "Closure", "Context", "Scope", "enclosed", "with_model_names"]
-
 
 class Scope:
     """Names known in one body; those of the graph around it are found through `outer`.

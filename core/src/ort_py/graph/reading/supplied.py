@@ -18,8 +18,6 @@ from ort_py.graph.reading.written import WrittenGraph
 from ort_py.lazy_dataclass import dataclass
 from ort_py.suggestions import did_you_mean
 
-__all__ = ["Supplied"]
-
 
 @dataclass(frozen=True, slots=True)
 class Supplied:

@@ -23,8 +23,6 @@ from ort_py.graph.weights.weight_store import WeightStore
 from ort_py.graph.weights.weights import ArrayWeight, FilePart
 from ort_py.limits import Budget, array_bytes, check_allocation
 
-__all__ = ["TensorReader", "decoded"]
-
 _DATA_TYPES = {int(data_type): data_type for data_type in DataType}
 _EXTERNAL = 1  # TensorProto.EXTERNAL
 _MAX_RANK = 64

@@ -13,8 +13,6 @@ from ort_py.dtypes import OptionalType, SequenceType, SparseTensorType, TensorTy
 from ort_py.errors import InvalidProtobuf
 from ort_py.graph.writing.protos import type_from_proto
 
-__all__ = ["read_type", "text", "texts"]
-
 
 def text(value: Any) -> str:
     """Decode a string field."""

@@ -14,8 +14,6 @@ from ort_py.dtypes import ValueType
 from ort_py.graph.ir import Weight
 from ort_py.lazy_dataclass import dataclass
 
-__all__ = ["FunctionKey", "WrittenFunction", "WrittenGraph", "WrittenNode", "walk_written"]
-
 FunctionKey: TypeAlias = tuple[str, str, str]
 """Domain, name and overload."""
 

@@ -25,8 +25,6 @@ from ort_py.graph.writing.serialize import SMALL, GraphWriter, new_proto
 from ort_py.lazy_dataclass import dataclass
 from ort_py.logs import lazy_logger
 
-__all__ = ["Inferred", "can_infer", "follows_data", "run_inference"]
-
 _LOG = lazy_logger(__name__)
 
 _DEEPEST = 28

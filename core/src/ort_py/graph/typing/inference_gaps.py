@@ -18,8 +18,6 @@ from ort_py.graph.ir import Node
 from ort_py.graph.typing.inference_guard import UNSAFE
 from ort_py.graph.typing.misread import is_misread, misread_type
 
-__all__ = ["gap_types"]
-
 _LIKE_FIRST_INPUT = frozenset(
     {"Abs", "Add", "BatchNormalization", "Ceil", "Clip", "Div", "Dropout", "Elu", "Exp", "Floor", "GroupNormalization"}
     | {"HardSigmoid", "Imputer", "InstanceNormalization", "LeakyRelu", "Log", "Max", "Mean", "Min", "Mul", "Neg"}

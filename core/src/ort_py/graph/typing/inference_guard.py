@@ -11,8 +11,6 @@ from __future__ import annotations
 from ort_py.dtypes import TensorType
 from ort_py.graph.ir import Node
 
-__all__ = ["BOUNDED_EXPAND", "MOST_AXES", "UNSAFE", "has_long_target", "is_hidden", "node_fault"]
-
 UNSAFE = frozenset({"GatherND"})
 """Operators that are never shown to onnx: it indexes with sizes that other nodes computed. See `inference_gaps`."""
 

@@ -22,8 +22,6 @@ from ort_py.graph.typing import inference_child as child
 from ort_py.limits import Budget
 from ort_py.platform.forks import ProcessLock
 
-__all__ = ["available", "infer_shapes"]
-
 _MOST_IDLE = 4
 """Processes that are kept while no model is being loaded."""
 

@@ -12,8 +12,6 @@ from dataclasses import replace
 from ort_py.dtypes import Dim, Shape, TensorType, ValueType
 from ort_py.graph.ir import Node
 
-__all__ = ["is_misread", "misread_type"]
-
 _POOLS = frozenset({"AveragePool", "LpPool", "MaxPool"})
 _FIRST_RIGHT_POOL = 22
 """Operator set from which on ONNX leaves out windows that begin behind the input."""

@@ -12,8 +12,6 @@ from onnx.onnx_cpp2py_export import shape_inference as native
 from ort_py.limits import Budget
 from ort_py.logs import lazy_logger
 
-__all__ = ["InferenceError", "InferenceUnavailable", "infer_shapes"]
-
 _LOG = lazy_logger(__name__)
 
 InferenceError = native.InferenceError

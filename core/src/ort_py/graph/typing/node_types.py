@@ -16,8 +16,6 @@ from ort_py.graph.typing.inference_gaps import gap_types
 from ort_py.graph.typing.onnx_types import Contents, constant_contents, infer_onnx_node
 from ort_py.graph.view import node_spec
 
-__all__ = ["contributed_types", "infer_node", "type_function"]
-
 
 def type_function(node: Node, schemas: SchemaRegistry | None) -> TypeFunction | None:
     schema = schemas.lookup(node) if schemas is not None else None

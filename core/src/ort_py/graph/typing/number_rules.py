@@ -15,8 +15,6 @@ import numpy as np
 from ort_py.dtypes import DataType, Dim, Shape
 from ort_py.graph.typing.size_sums import added, taken_from
 
-__all__ = ["LONGEST", "RULES", "AnyNode", "Known", "Numbers"]
-
 LONGEST = 64
 """Entries of a vector that is followed; no shape is longer."""
 

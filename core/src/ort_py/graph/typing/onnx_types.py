@@ -24,8 +24,6 @@ from ort_py.graph.writing.protos import fill_tensor, fill_type, type_from_proto
 from ort_py.graph.writing.serialize import GraphWriter, new_proto
 from ort_py.limits import Budget
 
-__all__ = ["Contents", "constant_contents", "infer_onnx_node"]
-
 Contents = Callable[[Value], "np.ndarray[Any, Any] | None"]
 """Gives the content of a value that shapes may depend on, where it is known."""
 

@@ -22,8 +22,6 @@ from ort_py.graph.typing.onnx_types import Contents, constant_contents
 from ort_py.graph.typing.shape_data import ShapeData, target_shape
 from ort_py.graph.typing.type_merge import merge_types, shape_conflict
 
-__all__ = ["follow_shapes"]
-
 _MOST_NODES = 5_000
 """Nodes that are typed one by one, at about 60 µs each."""
 

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from ort_py.dtypes import Dim
 
-__all__ = ["SizeSum", "added", "in_types", "taken_from"]
-
 _MOST_PARTS = 4
 """Parts of a sum that is followed."""
 

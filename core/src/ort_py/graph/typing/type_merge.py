@@ -12,17 +12,6 @@ from dataclasses import replace
 
 from ort_py.dtypes import Dim, OptionalType, SequenceType, Shape, SparseTensorType, TensorType, ValueType
 
-__all__ = [
-    "dim_names",
-    "element_conflict",
-    "made_up",
-    "merge_types",
-    "rename_dims",
-    "shape_conflict",
-    "substitute",
-    "with_sizes",
-]
-
 _GENERATED = re.compile(r"unk__\d+")
 
 

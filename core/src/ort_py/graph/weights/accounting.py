@@ -12,8 +12,6 @@ from ort_py.graph.ir import Model, Weight, walk
 from ort_py.graph.weights.weights import ArrayWeight, MappedWeight
 from ort_py.lazy_dataclass import dataclass
 
-__all__ = ["WeightBytes", "named_weights", "release_weights", "weight_bytes"]
-
 
 @dataclass(frozen=True, slots=True)
 class WeightBytes:

@@ -13,8 +13,6 @@ import numpy as np
 from ort_py.graph.weights.unpack import stored_as_is
 from ort_py.graph.weights.weights import ArrayWeight
 
-__all__ = ["KeptBytes"]
-
 
 class KeptBytes:
     """Bytes in parts, some of which are constants.

@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple, Protocol
 
-__all__ = ["PackedForm", "PackedFormCache", "PackedKey"]
-
 
 class PackedKey(NamedTuple):
     """The inputs that a packed form is made from.

@@ -12,8 +12,6 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-__all__ = ["forget_pages", "mapped"]
-
 _FORGET = getattr(mmap, "MADV_DONTNEED", None)
 
 _MAPPED_FROM = 1 << 20

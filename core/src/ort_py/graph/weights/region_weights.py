@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from ort_py.graph.weights.packed_forms import PackedFormCache
     from ort_py.graph.weights.weight_store import WeightStore
 
-__all__ = ["HeldForms", "StoredWeight"]
-
 
 class HeldForms(PackedForms):
     """Packed forms of one session on one device, each held until the session goes.

@@ -14,8 +14,6 @@ import numpy as np
 
 from ort_py.dtypes import DataType, nbytes_of, numpy_dtype
 
-__all__ = ["ALIGNMENT", "aligned_copy", "aligned_empty", "frozen", "stored_as_is", "unpack"]
-
 ALIGNMENT = 64
 """A cache line and an AVX-512 register. NumPy aligns to 16; an unaligned operand makes a matrix product 13× slower."""
 

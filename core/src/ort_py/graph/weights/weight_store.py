@@ -24,8 +24,6 @@ from ort_py.graph.weights.weights import ArrayWeight, FilePart, MappedFile, Mapp
 from ort_py.hashing import blake2b
 from ort_py.lazy_dataclass import dataclass
 
-__all__ = ["WeightStats", "WeightStore", "process_store"]
-
 _READ_LATER = 64 << 10
 """Bytes from which a constant in a model's file stays there until the first request: below, hashing costs less than
 opening the file again."""

@@ -22,9 +22,6 @@ from ort_py.graph.weights.paging import forget_pages
 from ort_py.graph.weights.unpack import aligned_empty, frozen, stored_as_is, unpack
 from ort_py.limits import array_bytes
 
-__all__ = ["ArrayWeight", "FilePart", "MappedFile", "MappedWeight", "file_key", "file_prefix"]
-
-
 Restore: TypeAlias = Callable[[], np.ndarray[Any, Any]]
 """Makes a tensor of another form of it."""
 

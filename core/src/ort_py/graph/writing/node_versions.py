@@ -18,8 +18,6 @@ from ort_py.contracts.function_body import FunctionBody, NodeTemplate
 from ort_py.graph.ir import Model, Node
 from ort_py.graph.writing.protos import fill_attribute, fill_tensor
 
-__all__ = ["FunctionWriter", "list_type"]
-
 
 def fill_function(proto: onnx.FunctionProto, body: FunctionBody) -> None:
     """Write a function into a message that has its name and domain."""

@@ -27,8 +27,6 @@ from ort_py.dtypes import (
 )
 from ort_py.errors import InvalidArgument
 
-__all__ = ["fill_attribute", "fill_tensor", "fill_type", "type_from_proto", "value_info"]
-
 _VALUE_TYPES = (TensorType, SparseTensorType, SequenceType, OptionalType, MapType)
 
 

@@ -22,8 +22,6 @@ from ort_py.graph.weights.weights import MappedWeight
 from ort_py.graph.writing.node_versions import FunctionWriter, list_type
 from ort_py.graph.writing.protos import fill_attribute, fill_tensor, value_info
 
-__all__ = ["SMALL", "GraphWriter", "model_to_proto", "new_proto", "region_to_bytes"]
-
 PROTOBUF_LIMIT = 2**31 - 1
 """Bytes one protobuf message can have."""
 

@@ -23,8 +23,6 @@ from ort_py.inspection.comparison.tolerances import tolerances_of
 from ort_py.options import SessionOptions
 from ort_py.transforms.report import OptimisationReport, Rewrite
 
-__all__ = ["bisect"]
-
 _REWRITES = 20
 """Rewrites in a report, where it is unknown which of them it was."""
 

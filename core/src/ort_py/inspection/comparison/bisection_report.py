@@ -11,8 +11,6 @@ from ort_py.lazy_dataclass import dataclass
 from ort_py.printable import one_line
 from ort_py.transforms.report import Rewrite
 
-__all__ = ["BisectionReport", "Trial"]
-
 _SHOWN = 5
 
 

@@ -20,8 +20,6 @@ from ort_py.graph.writing.serialize import model_to_proto
 from ort_py.inspection.comparison.configuration import SessionConfiguration
 from ort_py.inspection.comparison.report import ComparisonReport
 
-__all__ = ["compare_bodies"]
-
 Compare: TypeAlias = Callable[[bytes, Sequence[Mapping[str, Any]]], ComparisonReport]
 
 _ITERATIONS = 64

@@ -22,8 +22,6 @@ from ort_py.inspection.comparison.inputs import Feeds, feeds_of
 from ort_py.inspection.comparison.report import ComparedSide, ComparisonReport
 from ort_py.inspection.comparison.tolerances import tolerances_of
 
-__all__ = ["ModelLike", "compare", "title_of"]
-
 ModelLike: TypeAlias = str | os.PathLike[str] | bytes | Any
 """Path of a model, its bytes, or a message."""
 

@@ -18,8 +18,6 @@ from ort_py.lazy_dataclass import dataclass
 from ort_py.options import SessionOptions
 from ort_py.suggestions import did_you_mean
 
-__all__ = ["LEVELS", "ConfigurationLike", "SessionConfiguration", "configuration_of"]
-
 LEVELS: Mapping[str, GraphOptimizationLevel] = {
     "disable": GraphOptimizationLevel.ORT_DISABLE_ALL,
     "basic": GraphOptimizationLevel.ORT_ENABLE_BASIC,

@@ -10,8 +10,6 @@ import math
 from ort_py.lazy_dataclass import dataclass
 from ort_py.printable import one_line
 
-__all__ = ["Deviation", "ValueSummary"]
-
 
 @dataclass(frozen=True, slots=True)
 class Deviation:

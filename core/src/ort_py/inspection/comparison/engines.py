@@ -17,8 +17,6 @@ from ort_py.inspection.comparison.measuring import Tolerances, deviation
 from ort_py.inspection.comparison.report import ComparedOutput, ComparisonReport
 from ort_py.options import SessionOptions
 
-__all__ = ["as_written", "compare_engines"]
-
 
 def as_written(model: Any, options: SessionOptions) -> Model:
     """Read a model: checked and typed, not optimised.

@@ -12,8 +12,6 @@ from ort_py.engine.opening import open_engine
 from ort_py.engine.recipe import ProviderArgument
 from ort_py.options import SessionOptions
 
-__all__ = ["examining_options", "open_examined"]
-
 
 def examining_options(options: SessionOptions | None) -> SessionOptions:
     """A copy of options for a session that is examined: no file, no profile, no cache, no verification.

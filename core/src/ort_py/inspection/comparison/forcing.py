@@ -24,8 +24,6 @@ from ort_py.inspection.comparison.randomness import is_random
 from ort_py.inspection.comparison.report import ComparedNode, ComparisonReport, Difference
 from ort_py.inspection.comparison.stepping import Executed, SteppedRun
 
-__all__ = ["ForcedComparison", "Progress"]
-
 
 class CommonValues:
     """Both runs, and which values they have in common."""

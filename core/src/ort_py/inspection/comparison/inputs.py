@@ -12,8 +12,6 @@ from ort_py.engine.metadata import NodeArg
 from ort_py.errors import ArgumentTypeError, InvalidArgument
 from ort_py.inspection.generated_inputs import InputRecipe, generate
 
-__all__ = ["Feeds", "feeds_of"]
-
 Feeds: TypeAlias = Mapping[str, Any] | Sequence[Mapping[str, Any]] | None
 """One feed, several, or None for generated values."""
 

@@ -17,8 +17,6 @@ from ort_py.inspection.comparison.deviation import Deviation, ValueSummary
 from ort_py.lazy_dataclass import dataclass
 from ort_py.tolerances import TOLERANCES
 
-__all__ = ["Tolerances", "deviation", "summary_of"]
-
 Array: TypeAlias = np.ndarray[Any, Any]
 
 Tolerances: TypeAlias = Mapping[DataType, tuple[float, float]]

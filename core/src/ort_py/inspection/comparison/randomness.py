@@ -6,8 +6,6 @@ from __future__ import annotations
 
 from ort_py.graph.ir import Graph, Node, walk
 
-__all__ = ["drawn_values", "is_random"]
-
 _RANDOM = frozenset(
     {"Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike"}
 )

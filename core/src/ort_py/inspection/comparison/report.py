@@ -11,8 +11,6 @@ from ort_py.inspection.comparison.deviation import Deviation, ValueSummary
 from ort_py.lazy_dataclass import dataclass
 from ort_py.printable import one_line
 
-__all__ = ["ComparedNode", "ComparedOutput", "ComparedSide", "ComparisonReport", "Difference"]
-
 _SHOWN = 5
 """Further differences, and nodes of one, in the text; the lists have more."""
 

@@ -21,8 +21,6 @@ from ort_py.lazy_dataclass import dataclass
 from ort_py.partition.assignment import Assignment
 from ort_py.planning.plan import CopyStep, ExecutionPlan, KernelStep, RegionStep, Step
 
-__all__ = ["Executed", "PlannedNodes", "SteppedRun"]
-
 
 @dataclass(frozen=True, slots=True)
 class PlannedNodes:

@@ -10,8 +10,6 @@ from ort_py.inspection.comparison.measuring import Tolerances
 from ort_py.suggestions import did_you_mean
 from ort_py.tolerances import TOLERANCES
 
-__all__ = ["tolerances_of"]
-
 _BY_NAME = {one.onnx_name: one for one in DataType if one is not DataType.UNDEFINED}
 
 

@@ -21,8 +21,6 @@ from ort_py.discovery.entry_points import scan_providers
 from ort_py.hooks.guard import describe, guarded
 from ort_py.hooks.switches import BLOCK, normalise_distribution
 
-__all__ = ["main"]
-
 TOLERANCE = 1e-5
 
 

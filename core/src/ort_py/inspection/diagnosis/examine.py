@@ -28,8 +28,6 @@ from ort_py.inspection.diagnosis.machine import machine_facts
 from ort_py.inspection.diagnosis.report import Diagnosis, FileCheck, ProviderDiagnosis, TrialRun, Verdict
 from ort_py.lazy_dataclass import dataclass
 
-__all__ = ["TIME_LIMIT", "examine"]
-
 TIME_LIMIT = 60.0
 """Seconds a provider may take for everything: importing a vendor's libraries takes several."""
 

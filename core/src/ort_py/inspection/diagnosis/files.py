@@ -10,8 +10,6 @@ from pathlib import Path
 from ort_py.hooks.switches import normalise_distribution
 from ort_py.inspection.diagnosis.report import FileCheck
 
-__all__ = ["check_files"]
-
 _BLOCK = 1 << 20
 
 

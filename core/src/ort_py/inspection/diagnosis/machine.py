@@ -17,8 +17,6 @@ from ort_py.installed import version_of
 from ort_py.platform.control_groups import cpu_quota, limited_groups
 from ort_py.platform.processors import processor_facts, thread_count
 
-__all__ = ["machine_facts"]
-
 _FEATURES = re.compile(r"^(sse4_[12]|avx\w*|fma|f16c|amx_\w+|asimd\w*|sve\w*|bf16|i8mm|fphp)$")
 """Flags of ``/proc/cpuinfo`` that numeric libraries choose their code by."""
 

@@ -9,8 +9,6 @@ from typing import Any
 
 from ort_py.lazy_dataclass import dataclass
 
-__all__ = ["Diagnosis", "FileCheck", "ProviderDiagnosis", "TrialRun", "Verdict"]
-
 
 class Verdict(StrEnum):
     """The verdict about a provider after its trial."""

@@ -19,8 +19,6 @@ from ort_py.errors import KernelNotFoundError
 from ort_py.inspection.diagnosis.report import TrialRun
 from ort_py.options import SessionOptions
 
-__all__ = ["Refused", "try_provider"]
-
 SIZE = 256
 """Rows and columns: enough work that providers which leave small things to others take it."""
 

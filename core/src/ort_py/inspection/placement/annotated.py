@@ -21,8 +21,6 @@ from ort_py.partition.assignment import Assignment
 if TYPE_CHECKING:
     from ort_py.inspection.placement.facts import NodePlacement
 
-__all__ = ["PREFIX", "annotated_model"]
-
 PREFIX = "ort_py."
 """Begins every key."""
 

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from ort_py.inspection.placement.islands import Island, IslandBorder
     from ort_py.inspection.placement.merging import Suggestion
 
-__all__ = ["NodePlacement", "PlacementFacts"]
-
 
 @dataclass(frozen=True, slots=True)
 class NodePlacement:

@@ -14,8 +14,6 @@ from ort_py.lazy_dataclass import dataclass
 from ort_py.limits import human_bytes
 from ort_py.partition.assignment import Assignment
 
-__all__ = ["NOBODY", "Flow", "FlowGraph", "FlowValue", "flow_of"]
-
 NOBODY = -1
 """Stands for the caller: where the inputs of a model come from, and the owner of its main graph."""
 

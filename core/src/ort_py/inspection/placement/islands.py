@@ -12,8 +12,6 @@ from collections.abc import Hashable, Mapping, Sequence
 from ort_py.inspection.placement.flow import NOBODY, Flow, FlowValue
 from ort_py.lazy_dataclass import dataclass
 
-__all__ = ["Island", "IslandBorder", "borders_of", "copied_bytes", "island_groups", "turns"]
-
 
 @dataclass(frozen=True, slots=True)
 class Island:

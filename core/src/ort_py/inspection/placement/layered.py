@@ -13,8 +13,6 @@ from itertools import pairwise
 
 from ort_py.lazy_dataclass import dataclass
 
-__all__ = ["Drawing", "draw"]
-
 ASPECT = 1.5
 """Width over height that folding aims for."""
 

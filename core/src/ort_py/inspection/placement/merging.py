@@ -14,8 +14,6 @@ from ort_py.inspection.placement.flow import Flow
 from ort_py.inspection.placement.islands import turns
 from ort_py.lazy_dataclass import dataclass
 
-__all__ = ["RefusedNode", "Suggestion", "suggestions_of"]
-
 COUNT = 5
 _TRIED = 24
 """Operators tried a round, those with most nodes: what cuts a graph often is refused often."""

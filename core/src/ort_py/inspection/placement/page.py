@@ -22,8 +22,6 @@ from ort_py.limits import human_bytes
 if TYPE_CHECKING:
     from ort_py.inspection.placement.merging import Suggestion
 
-__all__ = ["html_page", "page_data"]
-
 
 def html_page(placement: PlacementFacts, title: str = "") -> str:
     assets = resources.files("ort_py.inspection.placement") / "assets"

@@ -14,8 +14,6 @@ from ort_py.inspection.placement.islands import Island
 from ort_py.inspection.placement.layered import ASPECT, Drawing, draw
 from ort_py.lazy_dataclass import dataclass
 
-__all__ = ["NODE_HEIGHT", "NODE_WIDTH", "Box", "Edge", "Picture", "picture_of"]
-
 NODE_WIDTH, NODE_HEIGHT = 152.0, 40.0
 _PADDING, _HEADING = 18.0, 30.0
 _SHEET_PADDING, _SHEET_GAP = 40.0, 130.0

@@ -8,8 +8,6 @@ from typing import Any
 from ort_py.inspection.placement.facts import PlacementFacts
 from ort_py.inspection.placement.islands import Island, IslandBorder, copied_bytes
 
-__all__ = ["plain_placement"]
-
 
 def plain_placement(placement: PlacementFacts) -> dict[str, Any]:
     """Counts, nodes with the numbers of their islands, islands, borders, refusals and suggestions."""

@@ -15,8 +15,6 @@ from ort_py.execution.run_queue import Job, RunQueue
 from ort_py.platform.forks import notify_after_fork
 from ort_py.platform.processors import lower_priority
 
-__all__ = ["Background", "process_background"]
-
 MOST_WAITING = 16
 """Runs of the process that may wait for their verification."""
 

@@ -7,8 +7,6 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["bytes_of", "copied"]
-
 
 def copied(value: Any) -> Any:
     """A copy that shares no memory with a host value: an array, a list or mapping of values, or a scalar."""

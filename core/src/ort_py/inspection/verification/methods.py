@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from ort_py.options import SessionOptions
     from ort_py.platform.memory_pressure import MemoryPressure
 
-__all__ = ["Verification"]
-
 
 class Verification:
     """Verifies a share of a session's runs, or none.

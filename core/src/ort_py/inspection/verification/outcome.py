@@ -7,8 +7,6 @@ from enum import StrEnum
 from ort_py.inspection.comparison.deviation import Deviation
 from ort_py.lazy_dataclass import dataclass
 
-__all__ = ["DifferingOutput", "Finding", "Outcome", "Stopped"]
-
 
 class Outcome(StrEnum):
     """The outcomes of a verification.

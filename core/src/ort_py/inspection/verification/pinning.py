@@ -6,8 +6,6 @@ from ort_py.discovery import CPU_ROLE, FallbackRecord
 from ort_py.inspection.verification.outcome import Finding
 from ort_py.inspection.verification.verified import Verified
 
-__all__ = ["pin"]
-
 
 def pin(session: Verified, finding: Finding) -> None:
     """Make the session again on the plain NumPy provider; where that fails, it stays as it was.

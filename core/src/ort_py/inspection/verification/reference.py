@@ -19,8 +19,6 @@ from ort_py.inspection.comparison.randomness import drawn_values
 from ort_py.options import SessionOptions, entry_of
 from ort_py.tolerances import TOLERANCES
 
-__all__ = ["drawn_outputs", "open_reference", "reference_options", "tolerances_for"]
-
 SLOWER = 10.0
 """Times as long as a run of the session that its repetition may take, where `Limits.run_seconds` is set."""
 

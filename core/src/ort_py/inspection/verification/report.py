@@ -7,8 +7,6 @@ from typing import Any
 
 from ort_py.lazy_dataclass import dataclass
 
-__all__ = ["Mismatch", "VerificationReport"]
-
 
 @dataclass(frozen=True, slots=True)
 class Mismatch:

@@ -18,8 +18,6 @@ from ort_py.platform.memory_pressure import MemoryPressure
 if TYPE_CHECKING:
     from ort_py.inspection.verification.verifier import Verifier
 
-__all__ = ["VerifiedRunner"]
-
 
 class VerifiedRunner(Runner):
     """Runs one program, and has a share of the runs verified."""

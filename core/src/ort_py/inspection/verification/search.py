@@ -36,8 +36,6 @@ from ort_py.inspection.verification.ties import decides, excuse
 from ort_py.logs import lazy_logger
 from ort_py.tolerances import TOLERANCES
 
-__all__ = ["differing_outputs", "search"]
-
 _logger = lazy_logger("ort_py.verification")
 
 

@@ -26,8 +26,6 @@ from ort_py.inspection.comparison.stepping import SteppedRun
 from ort_py.inspection.verification.outcome import Outcome
 from ort_py.tolerances import TOLERANCES
 
-__all__ = ["decides", "excuse"]
-
 TRIALS = 16
 """A tie of two is missed by one in 2^16: each trial decides it either way."""
 

@@ -7,8 +7,6 @@ from typing import Protocol
 from ort_py.engine.engine import Engine
 from ort_py.engine.recipe import ProviderArgument
 
-__all__ = ["Verified"]
-
 
 class Verified(Protocol):
     """A session whose runs are verified."""

@@ -32,8 +32,6 @@ from ort_py.logs import DEBUG, WARNING, lazy_logger
 from ort_py.options import RunOptions
 from ort_py.platform.forks import notify_after_fork
 
-__all__ = ["PickedRun", "Verifier"]
-
 _logger = lazy_logger("ort_py.verification")
 
 MISMATCHES_KEPT = 16

@@ -12,8 +12,6 @@ import numpy as np
 from ort_py.contracts import FunctionBody, NodeTemplate
 from ort_py.lazy_dataclass import dataclass
 
-__all__ = ["Form", "attention_body"]
-
 
 @dataclass(frozen=True, slots=True)
 class Form:

@@ -12,8 +12,6 @@ from ort_py.contracts import GraphEditor, NodeSpec, ValueSpec
 from ort_py.lazy_dataclass import dataclass
 from ort_py.transforms.attention.parts import operator, shape_of
 
-__all__ = ["Past", "past_of"]
-
 _SEARCHED = 400
 """Nodes looked at behind a cache for those that the attention reads: they would come before and after it."""
 

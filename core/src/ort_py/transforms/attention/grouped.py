@@ -28,8 +28,6 @@ from ort_py.lazy_dataclass import dataclass
 from ort_py.transforms.attention.parts import is_swap, operator, repeated_heads, shape_of
 from ort_py.transforms.fusion import CONTRIB
 
-__all__ = ["FuseGroupedAttention"]
-
 _OPSET = 23
 """Opset that brought Attention."""
 

@@ -27,8 +27,6 @@ from ort_py.transforms.attention.parts import (
     unscaled,
 )
 
-__all__ = ["FuseAttention"]
-
 _DTYPES = {DataType.FLOAT: "float32", DataType.FLOAT16: "float16"}
 
 

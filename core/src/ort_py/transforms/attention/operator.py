@@ -13,8 +13,6 @@ from ort_py.contracts import GraphEditor, Level, NodeSpec, NodeTemplate, Rewrite
 from ort_py.transforms.attention.cache import past_of
 from ort_py.transforms.attention.parts import merged_heads, operator, repeated_heads, shape_of, split_heads
 
-__all__ = ["JoinAttentionHeads", "ShareAttentionHeads", "TakeAttentionPast", "attention_operator_rules"]
-
 _KEYS = 1
 _VALUES = 2
 _PAST = 4

@@ -10,18 +10,6 @@ from ort_py.contracts import GraphEditor, NodeSpec, ValueSpec
 from ort_py.dtypes import Shape, TensorType
 from ort_py.lazy_dataclass import dataclass
 
-__all__ = [
-    "Keys",
-    "is_swap",
-    "keys_of",
-    "merged_heads",
-    "operator",
-    "repeated_heads",
-    "shape_of",
-    "split_heads",
-    "unscaled",
-]
-
 _SWAP = (0, 2, 1, 3)
 """Between (batch, length, heads, size) and (batch, heads, length, size)."""
 

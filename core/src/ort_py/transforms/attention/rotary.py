@@ -28,8 +28,6 @@ from ort_py.contracts import (
 from ort_py.dtypes import DataType
 from ort_py.transforms.attention.parts import operator, shape_of
 
-__all__ = ["FuseRotaryEmbedding"]
-
 _FAR = 2**31
 
 

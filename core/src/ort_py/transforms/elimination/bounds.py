@@ -13,8 +13,6 @@ import numpy as np
 from ort_py.contracts import GraphEditor, NodeSpec, NodeTemplate, RewriteRule, TransformContext, ValueSpec
 from ort_py.dtypes import TensorType, numpy_dtype
 
-__all__ = ["MergeBounds"]
-
 
 class _Bounds(NamedTuple):
     """A node that keeps `source` between two numbers."""

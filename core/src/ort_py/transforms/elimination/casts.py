@@ -6,8 +6,6 @@ from ort_py.contracts import GraphEditor, NodeSpec, NodeTemplate, RewriteRule, T
 from ort_py.dtypes import DataType
 from ort_py.transforms.chains import chain_of
 
-__all__ = ["MergeCasts"]
-
 _MANTISSA = {DataType.FLOAT16: 11, DataType.BFLOAT16: 8, DataType.FLOAT: 24, DataType.DOUBLE: 53}
 """Bits of the integers that a floating type holds exactly."""
 

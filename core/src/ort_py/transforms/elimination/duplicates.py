@@ -10,8 +10,6 @@ import numpy as np
 from ort_py.contracts import GraphEditor, GraphTransform, NodeSpec, TransformContext, TransformResult, ValueSpec
 from ort_py.transforms.folding.repeatable import is_repeatable
 
-__all__ = ["EliminateCommonSubexpressions", "MergeDuplicateInitializers"]
-
 
 class _InEachGraph(GraphTransform):
     """Changes each graph for itself: what a branch computes may not be needed outside."""

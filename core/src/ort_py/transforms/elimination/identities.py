@@ -13,8 +13,6 @@ from ort_py.contracts import GraphEditor, NodeSpec, NodeTemplate, RewriteRule, T
 from ort_py.dtypes import DataType
 from ort_py.transforms.movement.unfailing import broadcast
 
-__all__ = ["identity_rules"]
-
 _Apply = Callable[[NodeSpec, GraphEditor], bool | str]
 
 

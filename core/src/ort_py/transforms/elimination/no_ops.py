@@ -9,8 +9,6 @@ import numpy as np
 
 from ort_py.contracts import GraphEditor, NodeSpec, RewriteRule, TransformContext, ValueSpec
 
-__all__ = ["EliminateDropout", "EliminateIdentity", "EliminateNoop", "noop_rules"]
-
 _MOST_VALUES = 64
 """Values that are looked at to find out what a shape is made of."""
 

@@ -19,8 +19,6 @@ from ort_py.contracts import (
     TransformResult,
 )
 
-__all__ = ["DropUnusedOutputs", "EliminateDeadCode"]
-
 
 class EliminateDeadCode(GraphTransform):
     """Removes nodes and constants that no output needs. Overridable initializers stay: callers may name them."""

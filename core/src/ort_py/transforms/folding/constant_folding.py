@@ -20,8 +20,6 @@ from ort_py.graph.typing.type_merge import element_conflict, shape_conflict
 from ort_py.limits import array_memory, longest_text
 from ort_py.transforms.folding.repeatable import is_repeatable
 
-__all__ = ["ConstantFolding"]
-
 _FREE = 1 << 20
 """Bytes a result may have in any case."""
 

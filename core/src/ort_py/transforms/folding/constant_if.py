@@ -6,8 +6,6 @@ import numpy as np
 
 from ort_py.contracts import GraphEditor, NodeSpec, RewriteRule, TransformContext
 
-__all__ = ["ConstantIf"]
-
 
 class ConstantIf(RewriteRule):
     """Moves the nodes of the branch into the graph. The other branch goes, with what only it needed."""

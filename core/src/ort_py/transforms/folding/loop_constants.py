@@ -12,8 +12,6 @@ from __future__ import annotations
 
 from ort_py.contracts import GraphEditor, GraphView, NodeSpec, RewriteRule, TransformContext, ValueSpec
 
-__all__ = ["ReadLoopConstants"]
-
 _AHEAD = 2
 """Inputs of a Loop, and of its body, before those it carries; a body returns one more besides: the condition."""
 

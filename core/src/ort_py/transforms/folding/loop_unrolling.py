@@ -15,8 +15,6 @@ from ort_py.contracts import GraphEditor, GraphView, NodeSpec, NodeTemplate, Rew
 from ort_py.dtypes import TensorType
 from ort_py.transforms.folding.repeatable import holds_graphs
 
-__all__ = ["UnrollLoops"]
-
 _MOST_ITERATIONS = 8
 _MOST_NODES = 64
 """New nodes of one loop: beyond, the program grows more than a loop costs."""

@@ -11,8 +11,6 @@ import onnx
 
 from ort_py.contracts import GraphView, NodeSpec
 
-__all__ = ["holds_graphs", "is_repeatable"]
-
 
 def is_repeatable(node: NodeSpec) -> bool:
     """Return whether ONNX defines the operator as deterministic, and the node holds no nested graph.

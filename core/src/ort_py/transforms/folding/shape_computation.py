@@ -25,8 +25,6 @@ from ort_py.contracts import (
 from ort_py.dtypes import Dim, Shape, TensorType, numpy_dtype
 from ort_py.graph.typing.shape_data import ShapeData, followed, target_shape
 
-__all__ = ["ShapeComputationFolding"]
-
 _END = np.iinfo(np.int64).max
 """End of a Slice that reaches to the end of the axis."""
 

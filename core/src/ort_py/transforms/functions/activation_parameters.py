@@ -10,8 +10,6 @@ import math
 from ort_py.contracts import Match
 from ort_py.transforms.fusion import scalar
 
-__all__ = ["ACTIVATIONS", "activation_parameters"]
-
 ACTIVATIONS: dict[str, tuple[tuple[str, float], ...]] = {
     "Clip": (),
     "HardSigmoid": (("alpha", 0.2), ("beta", 0.5)),

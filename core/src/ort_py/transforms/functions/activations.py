@@ -12,8 +12,6 @@ from ort_py.contracts import Match, NodeTemplate, OneOf, Op, Pattern, TransformC
 from ort_py.dtypes import DataType
 from ort_py.transforms.fusion import Fusion, adds_axes, dtype_refusal
 
-__all__ = ["FuseActivation", "activation_fusions"]
-
 _FLOATS = (DataType.FLOAT, DataType.FLOAT16)
 _HARD_SWISH = 14
 _MISH = 18

@@ -13,8 +13,6 @@ from ort_py.contracts import Const, Match, NodeTemplate, OneOf, Op, Pattern, Tra
 from ort_py.dtypes import DataType
 from ort_py.transforms.fusion import CONTRIB, Fusion, adds_axes, dtype_refusal, scalar, trailing_vector
 
-__all__ = ["FuseBiasGelu", "FuseGelu", "FuseQuickGelu", "FuseTanhGelu"]
-
 _FLOATS = (DataType.FLOAT, DataType.FLOAT16, DataType.BFLOAT16)
 _STANDARD = 20
 """Opset that brought Gelu to ONNX."""

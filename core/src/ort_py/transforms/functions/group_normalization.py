@@ -14,8 +14,6 @@ from ort_py.contracts import Const, FunctionBody, Level, Match, NodeTemplate, Op
 from ort_py.dtypes import DataType
 from ort_py.transforms.fusion import dtype_refusal
 
-__all__ = ["FuseGroupNormalization"]
-
 _OPSET = 21
 """Opset whose GroupNormalization scales by channel; before, it scaled by group."""
 

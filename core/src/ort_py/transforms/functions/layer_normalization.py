@@ -29,13 +29,6 @@ from ort_py.contracts import (
 from ort_py.dtypes import DataType
 from ort_py.transforms.fusion import CONTRIB, Fusion, adds_axes, dtype_refusal, scalar, trailing_vector
 
-__all__ = [
-    "FuseLayerNormalization",
-    "FuseNormalizationBias",
-    "FuseSimplifiedLayerNormalization",
-    "FuseSkipNormalization",
-]
-
 _FLOATS = (DataType.FLOAT, DataType.DOUBLE, DataType.FLOAT16, DataType.BFLOAT16)
 _RMS = 23
 """Opset that brought RMSNormalization to ONNX."""

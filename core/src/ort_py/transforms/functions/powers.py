@@ -6,8 +6,6 @@ from ort_py.contracts import Match, NodeTemplate, Op, PatternRule, TransformCont
 from ort_py.dtypes import DataType
 from ort_py.transforms.fusion import adds_axes, dtype_refusal
 
-__all__ = ["ExpandCube"]
-
 _FLOATS = (DataType.FLOAT, DataType.DOUBLE)
 
 

@@ -13,8 +13,6 @@ from ort_py.contracts import Const, Level, Match, NodeSpec, NodeTemplate, Op, Pa
 from ort_py.dtypes import DataType
 from ort_py.transforms.fusion import dtype_refusal
 
-__all__ = ["FuseSoftmax"]
-
 _FLOATS = (DataType.FLOAT, DataType.DOUBLE)
 _ONE_AXIS = 13
 """Opset from which on Softmax looks along one axis instead of the flattened rest of the shape."""

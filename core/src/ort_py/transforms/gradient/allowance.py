@@ -9,8 +9,6 @@ from __future__ import annotations
 from ort_py.errors import LimitError, Location
 from ort_py.limits import Budget, Limits
 
-__all__ = ["Allowance"]
-
 
 class Allowance:
     """Nodes of one model.

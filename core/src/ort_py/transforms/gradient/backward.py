@@ -17,8 +17,6 @@ from ort_py.graph.view import node_spec
 from ort_py.transforms.gradient.builder import GradientBuilder
 from ort_py.transforms.gradient.registry import Call, find_rule
 
-__all__ = ["backward"]
-
 
 def backward(
     builder: GradientBuilder, nodes: Sequence[Node], active: Collection[Value], y: Value, xs: Sequence[Value]

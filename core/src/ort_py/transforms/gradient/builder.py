@@ -20,8 +20,6 @@ from ort_py.errors import Location
 from ort_py.graph.editing.edit import Editor
 from ort_py.transforms.gradient.allowance import Allowance
 
-__all__ = ["GradientBuilder"]
-
 
 def _sum_to(b: GradientBuilder, grad: str, shape: Shape | None, target: ValueSpec) -> str:
     wanted = target.shape

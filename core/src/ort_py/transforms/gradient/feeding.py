@@ -16,8 +16,6 @@ from ort_py.graph.view import node_spec
 from ort_py.transforms.gradient.allowance import Allowance
 from ort_py.transforms.gradient.subgraph import dependent
 
-__all__ = ["feed"]
-
 
 def feed(
     gradient: Node, nodes: Sequence[Node], given: Mapping[Value, Value], editor: Editor, allowance: Allowance

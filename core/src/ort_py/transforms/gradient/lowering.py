@@ -30,8 +30,6 @@ from ort_py.transforms.gradient.registry import find_rule
 from ort_py.transforms.gradient.request import GradientRequest, check_request_types, forget_wrong_shapes, read_request
 from ort_py.transforms.gradient.subgraph import between, dependent
 
-__all__ = ["DOMAIN", "FIRST_OPSET", "lower_gradients"]
-
 DOMAIN = "ai.onnx.preview.training"
 
 FIRST_OPSET = 11

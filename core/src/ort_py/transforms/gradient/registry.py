@@ -23,8 +23,6 @@ from ort_py.lazy_dataclass import dataclass
 if TYPE_CHECKING:
     from ort_py.transforms.gradient.builder import GradientBuilder
 
-__all__ = ["FAMILIES", "Call", "Rule", "RuleFunction", "find_rule", "rule", "rules", "unsupported"]
-
 FAMILIES = (
     "activation",
     "arithmetic",

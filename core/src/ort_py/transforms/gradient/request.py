@@ -18,8 +18,6 @@ from ort_py.lazy_dataclass import dataclass
 from ort_py.logs import lazy_logger
 from ort_py.transforms.gradient.subgraph import between, is_float
 
-__all__ = ["GradientRequest", "check_request_types", "forget_wrong_shapes", "read_request"]
-
 _LOG = lazy_logger(__name__)
 
 Find: TypeAlias = "Callable[[str], Value | None]"

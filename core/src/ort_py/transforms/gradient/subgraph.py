@@ -11,8 +11,6 @@ from collections.abc import Collection, Iterable, Iterator
 from ort_py.dtypes import DataType, TensorType
 from ort_py.graph.ir import Node, Value
 
-__all__ = ["between", "dependent", "is_float"]
-
 _FLOATS = frozenset({DataType.FLOAT, DataType.DOUBLE, DataType.FLOAT16, DataType.BFLOAT16})
 
 

@@ -22,8 +22,6 @@ from ort_py.contracts import (
 from ort_py.lazy_dataclass import dataclass
 from ort_py.transforms.claims import FirstClaims
 
-__all__ = ["ChannelsLast"]
-
 
 @dataclass(frozen=True, slots=True)
 class Sensitive:

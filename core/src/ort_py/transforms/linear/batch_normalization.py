@@ -10,8 +10,6 @@ import numpy as np
 from ort_py.contracts import Array, GraphEditor, NodeSpec, RewriteRule, TransformContext
 from ort_py.transforms.linear.linear_weights import LINEAR, Linear, linear
 
-__all__ = ["FoldBatchNormalization"]
-
 _EPSILON = float(np.float32(1e-5))
 
 

@@ -11,9 +11,6 @@ import numpy as np
 from ort_py.contracts import Array, GraphEditor, NodeSpec, RewriteRule, TransformContext
 from ort_py.transforms.linear.linear_weights import LINEAR, linear, per_channel
 
-__all__ = ["FoldChannelArithmetic", "channel_rules"]
-
-
 _LARGE = 2.0**12
 """Factors up to this and down to its reciprocal, and the bias that they change."""
 

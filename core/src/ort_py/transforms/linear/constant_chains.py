@@ -15,8 +15,6 @@ import numpy as np
 from ort_py.contracts import Array, GraphEditor, NodeSpec, NodeTemplate, RewriteRule, TransformContext
 from ort_py.transforms.linear.linear_weights import operand_and_constant, rounded
 
-__all__ = ["MergeConstantChains"]
-
 _SUMS = frozenset({"Add", "Sub"})
 _PRODUCTS = frozenset({"Div", "Mul"})
 

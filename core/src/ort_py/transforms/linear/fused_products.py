@@ -18,15 +18,6 @@ from ort_py.transforms.functions.activation_parameters import ACTIVATIONS, activ
 from ort_py.transforms.fusion import CONTRIB, Fusion, adds_axes, dtype_refusal, scalar
 from ort_py.transforms.movement.transposes import permutation_of
 
-__all__ = [
-    "FuseConvActivation",
-    "FuseConvAdd",
-    "FuseGemmActivation",
-    "FuseMatMulAdd",
-    "FuseMatMulScale",
-    "FuseMatMulTranspose",
-]
-
 _FLOATS = (DataType.FLOAT, DataType.FLOAT16, DataType.DOUBLE)
 _BROADCASTS = 7
 """Opset from which on Gemm broadcasts its third input."""

@@ -13,9 +13,6 @@ import numpy as np
 from ort_py.contracts import Array, GraphEditor, Level, NodeSpec, NodeTemplate, RewriteRule, TransformContext, ValueSpec
 from ort_py.transforms.linear.linear_weights import operand_and_constant, rounded
 
-__all__ = ["FoldInputScale"]
-
-
 _LARGE = 2.0**12
 """Factors up to this, and down to its reciprocal."""
 

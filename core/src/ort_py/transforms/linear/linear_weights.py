@@ -15,8 +15,6 @@ from ort_py.graph.weights.unpack import aligned_empty
 from ort_py.hashing import blake2b
 from ort_py.lazy_dataclass import dataclass
 
-__all__ = ["LINEAR", "Linear", "linear", "operand_and_constant", "per_channel", "rounded"]
-
 LINEAR = frozenset({"BatchNormalization", "Conv", "ConvTranspose", "Gemm", "MatMul"})
 """Operators whose result can be scaled by changing constants; MatMul's cannot be shifted."""
 

@@ -9,8 +9,6 @@ import numpy as np
 
 from ort_py.contracts import GraphEditor, NodeSpec, NodeTemplate, RewriteRule, TransformContext
 
-__all__ = ["FoldPad"]
-
 
 class FoldPad(RewriteRule):
     """Zeros in front of Conv and AveragePool, minus infinity in front of MaxPool, along spatial axes only.

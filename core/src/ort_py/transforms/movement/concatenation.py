@@ -9,8 +9,6 @@ import numpy as np
 from ort_py.contracts import GraphEditor, NodeSpec, NodeTemplate, RewriteRule, TransformContext, ValueSpec
 from ort_py.transforms.chains import chain_of
 
-__all__ = ["EliminateWholeGather", "MergeConcats", "MergeSlices"]
-
 
 class MergeConcats(RewriteRule):
     """A Concat among the inputs of another along the same axis gives it its inputs; parts of a Split, all in order, are

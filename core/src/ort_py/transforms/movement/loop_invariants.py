@@ -26,8 +26,6 @@ from ort_py.contracts import (
 )
 from ort_py.transforms.movement.unfailing import unfit, unsafe
 
-__all__ = ["MoveLoopInvariants"]
-
 _LOOPS = frozenset({"Loop", "Scan"})
 
 

@@ -12,8 +12,6 @@ from ort_py.dtypes import Shape
 from ort_py.transforms.chains import Chain, chain_of
 from ort_py.transforms.movement.unfailing import unsafe
 
-__all__ = ["MergeReshapes"]
-
 _SHAPING = frozenset({"Flatten", "Reshape", "Squeeze", "Unsqueeze"})
 
 

@@ -18,8 +18,6 @@ from ort_py.lazy_dataclass import dataclass
 from ort_py.transforms.movement.transposed_operators import Permutation, Pushed, is_identity, push
 from ort_py.transforms.movement.transposes import permutation_of
 
-__all__ = ["PushTransposes"]
-
 _LARGEST = 24
 """Nodes of a region: beyond, looking costs more than it finds."""
 

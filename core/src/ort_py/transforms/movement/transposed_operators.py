@@ -17,8 +17,6 @@ from ort_py.contracts import Array, GraphEditor, NodeSpec, ValueSpec
 from ort_py.dtypes import DataType, numpy_dtype
 from ort_py.lazy_dataclass import dataclass
 
-__all__ = ["Permutation", "Pushed", "inverse", "is_identity", "push"]
-
 Permutation: TypeAlias = tuple[int, ...]
 
 

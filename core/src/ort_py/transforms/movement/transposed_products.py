@@ -6,8 +6,6 @@ from ort_py.contracts import GraphEditor, NodeSpec, NodeTemplate, RewriteRule, T
 from ort_py.dtypes import DataType
 from ort_py.transforms.movement.transposes import permutation_of
 
-__all__ = ["FoldTransposedOperands"]
-
 _FLAGS = ("transA", "transB")
 _TYPES = (DataType.FLOAT, DataType.DOUBLE, DataType.FLOAT16)
 

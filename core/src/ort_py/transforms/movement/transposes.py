@@ -5,8 +5,6 @@ from __future__ import annotations
 from ort_py.contracts import GraphEditor, NodeSpec, NodeTemplate, RewriteRule, TransformContext
 from ort_py.transforms.chains import chain_of
 
-__all__ = ["MergeTransposes", "permutation_of"]
-
 
 class MergeTransposes(RewriteRule):
     """Merge ``Transpose(Transpose(x))``. If the two cancel each other, the remaining one is a no-op and is removed

@@ -21,8 +21,6 @@ from ort_py.contracts import GraphEditor, NodeSpec, ValueSpec
 from ort_py.dtypes import DataType, Dim, Shape
 from ort_py.errors import OrtPyError
 
-__all__ = ["broadcast", "unfit", "unsafe"]
-
 _ELEMENTWISE = """
     Abs Add And Atan Cast Ceil Celu Cos Div Elu Equal Erf Exp Floor Gelu Greater GreaterOrEqual HardSigmoid HardSwish
     IsInf IsNaN LeakyRelu Less LessOrEqual Log Max Mean Min Mish Mul Neg Not Or Pow Reciprocal Relu Round Selu Shrink

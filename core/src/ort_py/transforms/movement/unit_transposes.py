@@ -11,8 +11,6 @@ import numpy as np
 from ort_py.contracts import Array, GraphEditor, NodeSpec, NodeTemplate, RewriteRule, TransformContext, ValueSpec
 from ort_py.transforms.movement.transposes import permutation_of
 
-__all__ = ["MergeUnitTransposes"]
-
 
 class MergeUnitTransposes(RewriteRule):
     """``Reshape(Transpose(x))``, ``Flatten(Transpose(x))`` and ``Transpose(Reshape(x))``."""

@@ -31,8 +31,6 @@ from ort_py.dtypes import DataType
 from ort_py.transforms.claims import FirstClaims
 from ort_py.transforms.fusion import CONTRIB
 
-__all__ = ["WidenNarrowFloats"]
-
 _COMPUTES = """
     Abs Acos Acosh Add Asin Asinh Atan Atanh Attention AveragePool BatchNormalization Celu Clip Conv ConvTranspose
     Cos Cosh CumSum DequantizeLinear Div Einsum Elu Erf Exp GRU Gelu Gemm GlobalAveragePool GlobalLpPool

@@ -16,8 +16,6 @@ from ort_py.contracts import GraphEditor, GraphTransform, Level, NodeSpec, Trans
 from ort_py.dtypes import DataType, TensorType, nbytes_of
 from ort_py.transforms.claims import FirstClaims
 
-__all__ = ["DequantizeWeights"]
-
 
 class DequantizeWeights(GraphTransform):
     """DequantizeLinear of constants, for the providers that ask for it.

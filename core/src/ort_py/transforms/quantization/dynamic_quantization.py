@@ -11,8 +11,6 @@ from ort_py.contracts import Match, NodeTemplate, Op, RewriteRule, TransformCont
 from ort_py.dtypes import DataType
 from ort_py.transforms.fusion import CONTRIB, Fusion
 
-__all__ = ["dynamic_quantization_rules"]
-
 
 def dynamic_quantization_rules() -> list[RewriteRule]:
     """The rules, in the order in which they help each other."""

@@ -11,8 +11,6 @@ from ort_py.dtypes import DataType
 from ort_py.transforms.fusion import CONTRIB, Fusion
 from ort_py.transforms.quantization.quantized_movement import parameters_of
 
-__all__ = ["FuseQuantizedActivation"]
-
 _FUSED = {"LeakyRelu": "QLinearLeakyRelu", "Sigmoid": "QLinearSigmoid"}
 
 

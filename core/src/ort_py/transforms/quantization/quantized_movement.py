@@ -12,8 +12,6 @@ import numpy as np
 from ort_py.contracts import GraphEditor, Level, NodeSpec, NodeTemplate, RewriteRule, TransformContext
 from ort_py.dtypes import DataType
 
-__all__ = ["MoveQuantized", "parameters_of"]
-
 _TYPES = (DataType.UINT8, DataType.INT8, DataType.UINT16, DataType.INT16)
 
 _MOVES = frozenset(

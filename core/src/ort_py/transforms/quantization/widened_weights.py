@@ -15,8 +15,6 @@ import numpy as np
 from ort_py.contracts import Array, GraphEditor, Level, NodeSpec, NodeTemplate, RewriteRule, TransformContext, ValueSpec
 from ort_py.dtypes import DataType, numpy_dtype
 
-__all__ = ["RecogniseWidenedWeights"]
-
 _WHOLE = (DataType.INT8, DataType.UINT8)
 _PRODUCTS = ("MatMul", "Gemm")
 _AXES = 13

@@ -16,8 +16,6 @@ from ort_py.transforms.gradient.registry import Call, Gradients, rule, unsupport
 if TYPE_CHECKING:
     from ort_py.transforms.gradient.builder import GradientBuilder
 
-__all__ = ["Window", "filter_gradient", "window_of"]
-
 
 @dataclass(frozen=True, slots=True)
 class Window:
