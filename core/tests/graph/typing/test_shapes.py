@@ -354,6 +354,19 @@ def test_contributed_operators_are_asked() -> None:
     assert shape(model, "y") == ("N", 12)
 
 
+def test_declarations_behind_contributed_operators_are_not_believed_against_them() -> None:
+    """A wrong rank that the model declares is not kept because it was read before the contributed type was known."""
+    proto = model_from_text(CUSTOM)
+    proto.graph.value_info.append(helper.make_tensor_value_info("c", TensorProto.FLOAT, [None]))
+
+    def infer(node: NodeSpec) -> list[ValueType | None]:
+        return [node.inputs[0].type if node.inputs[0] is not None else None]
+
+    model = typed_model(proto, schemas=_double(infer))
+    assert shape(model, "c") == ("N", 3)
+    assert shape(model, "y") == ("N", 3)
+
+
 def test_contributed_operators_without_inference_end_what_is_known() -> None:
     """Behind them only declarations count, and nothing fails."""
     model = typed_model(CUSTOM, schemas=_double(None))

@@ -17,13 +17,13 @@ from dataclasses import replace
 
 from ort_py.contracts.schema import TypeFunction
 from ort_py.dtypes import OptionalType, SequenceType, SparseTensorType, TensorType, ValueType
-from ort_py.errors import InconsistentGraph, Location
+from ort_py.errors import InconsistentGraph, InvalidGraph, Location
 from ort_py.graph.checking.schema import SchemaRegistry
 from ort_py.graph.ir import Graph, Model, Node, Value, graph_inputs, walk
 from ort_py.graph.typing.inference import can_infer, run_inference
 from ort_py.graph.typing.inference_gaps import gap_types
 from ort_py.graph.typing.misread import is_misread
-from ort_py.graph.typing.node_types import contributed_types, type_function
+from ort_py.graph.typing.node_types import contributed_types, infer_node, type_function
 from ort_py.graph.typing.shape_walk import follow_shapes
 from ort_py.graph.typing.type_merge import (
     dim_names,
@@ -69,6 +69,8 @@ class _Inference:
         self._contributed: list[tuple[Node, TypeFunction]] = []
         self._gaps: list[Node] = []
         self._bodies: list[Graph] = []
+        self._answers: dict[Value, ValueType] = {}
+        self._refuted_before: set[Value] = set()
         for graph in walk(model.graph):
             self._collect(graph, schemas)
         fixed = [value.type for value in graph_inputs(model.graph)]
@@ -117,20 +119,48 @@ class _Inference:
                     self._given[output] = _without_shape(output.type)
 
     def run(self) -> None:
+        for _ in range(_ROUNDS):
+            merged = self._settle()
+            refuted = self._refuted()
+            if not refuted:
+                break
+            self._refuted_before |= refuted
+        self._warn(merged)
+        forgotten = made_up(merged.values(), self._own_names, uses=1)
+        for value, known in merged.items():
+            value.type = rename_dims(known, forgotten) if forgotten else known
+
+    def _settle(self) -> dict[Value, ValueType]:
+        """Put inference, declarations, contributed schemas and our own rules together until nothing new follows."""
         given_types = dict(self._given)
+        self._answers = {}
         for attempt in range(_ROUNDS):
             found = self._infer(given_types, first=attempt == 0)
             merged = self._merge(found)
             more = {value: known for value, known in merged.items() if found.get(value) != known and _is_read(value)}
             for value, known in (self._ask_contributed() | self._fill_gaps()).items():
-                merged[value] = more[value] = known
+                merged[value] = more[value] = self._answers[value] = known
             given_types, before = given_types | more, given_types
             if given_types == before:
                 break
-        self._warn(merged)
-        forgotten = made_up(merged.values(), self._own_names, uses=1)
-        for value, known in merged.items():
-            value.type = rename_dims(known, forgotten) if forgotten else known
+        return merged
+
+    def _refuted(self) -> set[Value]:
+        """Values whose declaration was believed while their operator's inputs were unknown, and is wrong now that
+        contributed schemas or our own rules have typed these.
+        """
+        refuted: set[Value] = set()
+        for node in {node for value in self._answers for node, _ in value.uses}:
+            believed = [value for value in node.outputs if value in self._declared and value not in self._opaque]
+            if not believed:
+                continue
+            try:
+                types = infer_node(node, self._schemas)
+            except InvalidGraph:
+                continue  # the graph cannot run here, whichever type is believed
+            found = dict(zip(node.outputs, types, strict=False))
+            refuted.update(value for value in believed if value and shape_conflict(found.get(value), value.type))
+        return refuted - self._refuted_before
 
     def _infer(self, given_types: Mapping[Value, ValueType], *, first: bool) -> dict[Value, ValueType]:
         """Run ONNX's inference once, and follow the numbers that the model computes.
@@ -194,7 +224,8 @@ class _Inference:
             sizes = value in self._opaque or (
                 value.graph.owner is None and (self._sizes or value.is_graph_output or value.producer is None)
             )
-            known = merge_types(inferred, declared, sizes=sizes)
+            believed = _without_shape(declared) if value in self._refuted_before else declared
+            known = merge_types(inferred, believed, sizes=sizes)
             if known is not None:
                 merged[value] = known
         for value, known in merged.items():
