@@ -66,6 +66,30 @@ def test_what_agrees_is_no_finding() -> None:
     assert verdict.judge(_case("{ a = Sigmoid(x) y = Mul(a, x) }"), verdict.VARIANTS) == []
 
 
+def _resized(*row: float) -> Case:
+    """A row of three elements of which the middle one remains."""
+    picture = np.array(row, np.float32).reshape(1, 1, 1, 3)
+    body = '{ y = Resize<mode = "linear">(x, , , s) }'
+    return _case("<int64[4] s = {1, 1, 1, 1}>" + body, "float[1,1,1,3] x", x=picture)
+
+
+def _middle(value: Any) -> Callable[[Any], Any]:
+    return lambda output: np.full_like(output, value)
+
+
+@pytest.mark.parametrize("row", [(1.0, 2.0, np.nan), (-np.inf, 2.0, np.inf), (np.inf, 2.0, 1.0)])
+def test_neighbours_of_weight_zero_may_be_left_out(planted: Any, row: tuple[float, ...]) -> None:
+    """Whether 0 times a NaN counts is open; onnxruntime and the reference differ in it."""
+    planted(_middle(2.0))
+    assert {one.kind for one in verdict.judge(_resized(*row), [VARIANT])} <= {"disputed"}
+
+
+@pytest.mark.parametrize(("row", "given"), [((1.0, np.nan, 2.0), 1.0), ((1.0, 2.0, np.nan), 3.0)])
+def test_neighbours_with_a_weight_count(planted: Any, row: tuple[float, ...], given: float) -> None:
+    planted(_middle(given))
+    assert "wrong" in {one.kind for one in verdict.judge(_resized(*row), [VARIANT])}
+
+
 @pytest.mark.parametrize(
     ("change", "kind"),
     [

@@ -15,6 +15,7 @@ from ort_py.contracts.kernel import KernelContext, KernelForms
 from ort_py.errors import InvalidArgument
 from ort_py_array.precision import rounded, widened
 from ort_py_array.two_forms import two_forms
+from ort_py_array.windows import require_kernel
 
 __all__ = ["conv_transpose", "transposed_geometry"]
 
@@ -105,9 +106,10 @@ def transposed_geometry(
         given_pads: As in the attribute, which a kernel may also be given as an input; empty for none.
 
     Raises:
-        InvalidArgument: An attribute has the wrong length, or nothing is left.
+        InvalidArgument: An attribute has the wrong length or contradicts the weights, or nothing is left.
     """
     attributes = ctx.node.attributes
+    require_kernel(ctx.node.location, tuple(attributes.get("kernel_shape", ())), tuple(kernel))
     rank = len(size)
     extra = _per_axis(ctx, "output_padding", rank, 0)
     auto_pad = attributes.get("auto_pad", "NOTSET")

@@ -12,9 +12,28 @@ from collections.abc import Sequence
 from ort_py.errors import InvalidArgument, Location
 from ort_py.lazy_dataclass import dataclass
 
-__all__ = ["Placement", "Placements", "Window"]
+__all__ = ["Placement", "Placements", "Window", "require_kernel"]
 
 _AUTO_PADS = ("NOTSET", "SAME_UPPER", "SAME_LOWER", "VALID")
+
+
+def require_kernel(where: Location, named: tuple[int, ...], kernel: tuple[int, ...]) -> None:
+    """Compare the attribute ``kernel_shape`` with the spatial sizes of the weights.
+
+    Args:
+        where: The node.
+        named: The attribute; empty where the model leaves it out.
+        kernel: Spatial sizes of the weights.
+
+    Raises:
+        InvalidArgument: They differ.
+    """
+    if named and named != kernel:
+        raise InvalidArgument(
+            f"kernel_shape is {list(named)}, but the weights' spatial shape is {list(kernel)}.",
+            where=where,
+            fix="Leave kernel_shape out, or make it equal to the weights' shape.",
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,12 +138,7 @@ class Window:
                     where=self.where,
                     fix=f"Give {name} {length} entries.",
                 )
-        if self.kernel and kernel != self.kernel:
-            raise InvalidArgument(
-                f"kernel_shape is {list(self.kernel)}, but the weights' spatial shape is {list(kernel)}.",
-                where=self.where,
-                fix="Leave kernel_shape out, or make it equal to the weights' shape.",
-            )
+        require_kernel(self.where, self.kernel, kernel)
         axes = [
             self._axis(size[i], kernel[i], (self.strides or (1,) * rank)[i], (self.dilations or (1,) * rank)[i], i)
             for i in range(rank)
