@@ -16,6 +16,7 @@ from ort_py.contracts import (
     FrameResources,
     GraphView,
     KernelDef,
+    KernelForms,
     NodeSpec,
     RegionInstance,
     RegionProvider,
@@ -111,14 +112,149 @@ def test_an_output_that_another_node_reads() -> None:
 
 
 @pytest.mark.parametrize("shift", [0, 1, SIZE - 1])
-def test_memory_of_an_input(shift: int) -> None:
-    """An array that overlaps a feed, wherever, is left to the caller's copy: the feed is read in full first."""
+@pytest.mark.parametrize("kernel", ["Neg", "Abs"])
+def test_memory_of_an_input(shift: int, kernel: str) -> None:
+    """An array that overlaps a feed is left to the caller's copy, so that the feed is read in full first.
+
+    Neg may write over no input, and Abs only over one that is the very memory.
+    """
     block = numbers(2 * SIZE)
     x, target, before = block[:SIZE], block[shift : shift + SIZE], block.copy()
-    (y,) = run_into(runner_of(NEGATIVE), x, y=target)
+    if kernel == "Abs" and not shift:
+        target = target[: SIZE // 2]
+    (y,) = run_into(runner_of(f"g (float[N] x) => (float[N] y) {{ y = {kernel}(x) }}"), x, y=target)
     assert not np.may_share_memory(y, block)
-    np.testing.assert_array_equal(y, -x)
+    np.testing.assert_array_equal(y, -x if kernel == "Neg" else np.abs(x))
     np.testing.assert_array_equal(block, before)
+
+
+def pair_of(runner: Runner, shared: Any, **memory: Any) -> list[Any]:
+    """Results of three runs over `shared`, which each may write to: it has the same content before each."""
+    before = shared.copy()
+    for _ in range(3):
+        shared[...] = before
+        results = runner.run([], {"x": shared}, runner.writing_to(memory))
+    return results
+
+
+def test_an_output_over_its_input() -> None:
+    """A kernel that declares the pair writes over the feed, also where the two arrays are different objects."""
+    x = numbers()
+    expected, target = np.abs(x), x[:]
+    (y,) = pair_of(runner_of("g (float[N] x) => (float[N] y) { y = Abs(x) }"), x, y=target)
+    assert y is target
+    np.testing.assert_array_equal(x, expected)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "g (float[N] x) => (float[N] y, float[N] z) { y = Abs(x) z = Neg(x) }",
+        "g (float[N] x) => (float[N] y, float[N] z) { v = Identity(x) y = Abs(x) z = Neg(v) }",
+        "g (float[N] x) => (float[N] y, float[N] z) { v = Identity(x) y = Abs(v) z = Neg(x) }",
+    ],
+    ids=["the input", "a view of it", "a view is written"],
+)
+def test_an_input_that_is_read_later(text: str) -> None:
+    """It is left as it was until the run is over."""
+    x = numbers()
+    before = x.copy()
+    y, z = pair_of(runner_of(text), x, y=x)
+    assert y is not x
+    np.testing.assert_array_equal(x, before)
+    np.testing.assert_array_equal(y, np.abs(before))
+    np.testing.assert_array_equal(z, -before)
+
+
+def test_a_view_of_the_input_that_leaves() -> None:
+    """An output is collected at the end of the run, so what it shows may not be written over."""
+    x = numbers()
+    before = x.copy()
+    runner = runner_of("g (float[N] x) => (float[N] y, float[N] v) { v = Identity(x) y = Abs(x) }")
+    y, v = pair_of(runner, x, y=x)
+    assert y is not x
+    np.testing.assert_array_equal(y, np.abs(before))
+    np.testing.assert_array_equal(v, before)
+
+
+def test_an_input_that_is_read_before() -> None:
+    """The last reader may write over it."""
+    x = numbers()
+    before = x.copy()
+    runner = runner_of("g (float[N] x) => (float[N] y, float[N] z) { z = Neg(x) y = Abs(x) }")
+    y, z = pair_of(runner, x, y=x)
+    assert y is x
+    np.testing.assert_array_equal(y, np.abs(before))
+    np.testing.assert_array_equal(z, -before)
+
+
+TWO = "g (float[N] x, float[N] w) => (float[N] y, float[N] z) { y = Abs(x) z = Neg(w) }"
+
+
+def test_memory_of_two_inputs() -> None:
+    """One array that is fed twice is not written over."""
+    runner, x = runner_of(TWO), numbers()
+    before = x.copy()
+    for _ in range(3):
+        y, z = runner.run([], {"x": x, "w": x}, runner.writing_to({"y": x}))
+    np.testing.assert_array_equal(x, before)
+    np.testing.assert_array_equal(y, np.abs(before))
+    np.testing.assert_array_equal(z, -before)
+
+
+def test_memory_of_an_input_and_two_outputs() -> None:
+    """One array that two outputs are bound over is not written over."""
+    runner, x, w = runner_of(TWO), numbers(), numbers(seed=1)
+    before = x.copy()
+    for _ in range(3):
+        y, z = runner.run([], {"x": x, "w": w}, runner.writing_to({"y": x, "z": x}))
+    np.testing.assert_array_equal(x, before)
+    np.testing.assert_array_equal(y, np.abs(before))
+    np.testing.assert_array_equal(z, -w)
+
+
+def test_memory_of_another_input() -> None:
+    """An array is written over the input that the kernel names, and over no other."""
+    runner, x, w = runner_of(TWO), numbers(), numbers(seed=1)
+    before = w.copy()
+    for _ in range(3):
+        y, z = runner.run([], {"x": x, "w": w}, runner.writing_to({"y": w}))
+    np.testing.assert_array_equal(w, before)
+    np.testing.assert_array_equal(y, np.abs(x))
+    np.testing.assert_array_equal(z, -before)
+
+
+MOMENTUM = """
+<ir_version: 10, opset_import: ["" : 21, "ai.onnx.preview.training" : 1]>
+g (float r, int64 t, float[N] g, float[N] x, float[N] w) => (float[N] y, float[N] z) {
+    y, z = ai.onnx.preview.training.Momentum
+        <alpha = 0.0, beta = 1.0, norm_coefficient = 0.0, mode = "standard"> (r, t, x, g, w)
+}
+"""
+
+
+def _momentum(ctx: Any) -> KernelForms:
+    """Adds 1 to both states. It can do that in place."""
+
+    def over(r: Any, t: Any, x: Any, g: Any, w: Any, y: Any, z: Any) -> tuple[Any, Any]:
+        return np.add(x, 1, out=y), np.add(w, 1, out=z)
+
+    return KernelForms(5, lambda r, t, x, g, w: (x + 1, w + 1), None, over)
+
+
+@pytest.mark.parametrize("both", [True, False])
+def test_a_kernel_that_updates_its_inputs(both: bool) -> None:
+    """It is handed those that the caller bound over, from the second run on, and makes the others."""
+    kernel = KernelDef("Momentum", _momentum, "ai.onnx.preview.training", outputs=2, inplace=((2, 0), (4, 1)))
+    runner, x, w = runner_of(MOMENTUM, HostProvider([kernel])), numbers(), numbers(seed=1)
+    feeds = {"r": np.float32(0), "t": np.int64(1), "g": numbers(), "x": x, "w": w}
+    memory = {"y": x, "z": w} if both else {"y": x}
+    runner.run([], feeds, runner.writing_to(memory))
+    before = x.copy(), w.copy()
+    y, z = runner.run([], feeds, runner.writing_to(memory))
+    assert (y is x, z is w) == (True, both)
+    np.testing.assert_array_equal(y, before[0] + 1)
+    np.testing.assert_array_equal(z, before[1] + 1)
 
 
 @pytest.mark.parametrize("shift", [0, SIZE // 2])

@@ -340,7 +340,8 @@ def _faulty_kernel(definition: KernelDef, faults: Faults) -> KernelDef:
         bound = definition.factory(ctx)
         if isinstance(bound, KernelForms):
             into = None if bound.into is None else faulty(bound.into)
-            return KernelForms(bound.inputs, faulty(bound.call), into)
+            over = None if bound.over is None else faulty(bound.over)
+            return KernelForms(bound.inputs, faulty(bound.call), into, over)
         return faulty(bound)
 
     def faulty(call: Callable[..., Any]) -> Callable[..., Any]:

@@ -2,9 +2,10 @@
 
 A few applications call it directly, others by `IOBinding`. Inputs are not copied: what is written to a bound array
 before a run is seen by it. A bound output is written by the step that makes it, from the second run of the same shapes
-on, if the step can write into a given array; otherwise the result is copied at the end of the run. A buffer that
-overlaps an input is always copied to, so it is read in full before it is written. A run that fails may have written to
-the others.
+on, if the step can write into a given array; otherwise the result is copied at the end of the run. A buffer that is
+the memory of an input is updated in place if the step can do that and is the last to read the input, so that a step of
+a decoder costs what it writes to its cache. One that overlaps an input in another way is always copied to, so it is
+read in full before it is written. A run that fails may have written to the others.
 
 Values on devices are read and written there, where a provider of the session can; see `device_runs`.
 

@@ -59,25 +59,35 @@ Where the `KernelDef` declares `out`, it is called in two forms, and may not kno
 So the shapes and dtypes of its outputs must follow from those of its inputs, from constants and from attributes: it is
 called in the second form only with inputs of shapes that it was called with in the first. What such an array holds is
 the engine's again later: nothing of it may be kept beyond the call. Where one function for both forms would have to
-ask on each call which one it is, the factory returns `KernelForms`."""
+ask on each call which one it is, the factory returns `KernelForms`, which also has a third form: for caches that the
+caller feeds and gets back in one memory."""
 
 
 class KernelForms:
-    """The two forms of a kernel that declares `out`, where they are not one function. The engine calls the right one.
+    """The forms of a kernel where they are not one function. The engine calls the right one.
 
     Args:
         inputs: Number of inputs of the node.
         call: ``f(*inputs)``.
         into: ``f(*inputs, *outputs)``; None where it could not promise that for this node, because a shape depends on
             the values of an input that is not constant, or the output is a view.
+        over: ``f(*inputs, *outputs)`` for a kernel that does not declare `out`, but pairs in `inplace`. Behind the
+            inputs stands for each output of the node either the array of an input that it is paired with, or None. The
+            kernel may update that array in place of making the output, if the output has its shape and type: it then
+            writes only what changes, and returns the array. It makes all other outputs. It is called if the caller gave
+            one memory for both, and reads the input nowhere else. Elements that have no meaning may differ from those
+            of the first form.
     """
 
-    __slots__ = ("call", "inputs", "into")
+    __slots__ = ("call", "inputs", "into", "over")
 
-    def __init__(self, inputs: int, call: KernelCallable, into: KernelCallable | None) -> None:
+    def __init__(
+        self, inputs: int, call: KernelCallable, into: KernelCallable | None, over: KernelCallable | None = None
+    ) -> None:
         self.inputs = inputs
         self.call = call
         self.into = into
+        self.over = over
 
     def __call__(self, *arrays: Any) -> Any:
         """Run whichever form fits, for code that wraps a factory and does not distinguish the two functions."""
@@ -150,7 +160,8 @@ class KernelDef:
         out: The callable also takes its outputs as further positional arguments and writes there (a NumPy ufunc does);
             see `KernelCallable` for what it then owes.
         inplace: Pairs (input, output) that may share one buffer when `out` is declared, shape and dtype are the same,
-            and the input is not read later. At most one pair is used in a call.
+            and the input is not read later. Several pairs are used in a call where the caller bound several outputs
+            over inputs, but no input or output is in two of them. Without `out`, pairs for `KernelForms.over`.
         views: Pairs (output, input): the output may be a view of that input, with any strides. Other outputs are new
             arrays, C-contiguous unless `strided` is declared and an input was not.
         strided: Inputs need not be C-contiguous.

@@ -24,7 +24,11 @@ def run_bound(
     runner = engine.runner
     if runner is None or engine.observed:
         return run(engine, output_names, input_feed)
+    writing = runner.writing_to(memory)
     try:
-        return runner.run(output_names, input_feed, runner.writing_to(memory))
+        return runner.run(output_names, input_feed, writing)
     except Exception as error:  # as in `run`
+        if writing is not None and writing.over_inputs:
+            error.add_note("The run is not repeated: it may have written to memory bound to an input and an output.")
+            raise
         return answer(engine, runner, error, output_names, input_feed, None)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -118,8 +117,8 @@ class Runner:
         """Return whether the next run of the calling thread has to take and give its values on the host."""
         return False
 
-    def writing_to(self, memory: Mapping[str, Any]) -> Callable[[Frame], object] | None:
-        """Return a function to call before a run whose outputs steps can write into given arrays, or None if no step
+    def writing_to(self, memory: Mapping[str, Any]) -> WritingTo | None:
+        """Return an object to call before a run whose outputs steps can write into given arrays, or None if no step
         can.
 
         Args:
@@ -134,7 +133,7 @@ class Runner:
             self._bound = BoundOutputs(self.program)
         outputs = self._output_by_name
         slots = {outputs[name].slot: array for name, array in memory.items() if name in outputs}
-        return partial(self._bound.bind, targets=slots)
+        return WritingTo(self._bound, slots)
 
     def begin(self, feed: Mapping[str, Any]) -> Frame:
         """A frame with its inputs filled, for a caller who runs its steps one by one; it must go back to `pool`."""
@@ -235,6 +234,24 @@ class Runner:
             results.append(finish_result(slots[output.slot], output.copy or name in taken))
             taken.add(name)
         return results
+
+
+class WritingTo:
+    """Hands arrays to the steps of one run. Called with the frame, once its inputs are in place.
+
+    Attributes:
+        over_inputs: Whether the run that it was called for may have written over an input.
+    """
+
+    __slots__ = ("_bound", "_targets", "over_inputs")
+
+    def __init__(self, bound: BoundOutputs, targets: Mapping[int, Any]) -> None:
+        self._bound = bound
+        self._targets = targets
+        self.over_inputs = False
+
+    def __call__(self, frame: Frame) -> None:
+        self.over_inputs = self._bound.bind(frame, self._targets)
 
 
 def _equal(found: np.dtype[Any], wanted: np.dtype[Any] | None) -> bool:

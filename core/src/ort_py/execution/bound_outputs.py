@@ -5,7 +5,9 @@ A run of a binding has arrays for some outputs. The step of such an output is ha
 same input shapes on. Results that were written elsewhere are copied when they are collected. Comes after
 `planned_runs`, whose choice of instructions it changes for one run; ordinary runs do not use this module.
 
-Arrays that overlap an input, or each other, are left to the copy: a step could write what is still to be read.
+An array that is the memory of an input, as decoders bind their caches, is updated in place where the plan proves that
+nothing reads the input afterwards (`planning.shared_buffers`). All other arrays that overlap an input, or each other,
+are left to the copy: a step could write what is still to be read.
 """
 
 from __future__ import annotations
@@ -18,7 +20,9 @@ import numpy as np
 
 from ort_py.contracts import RunDeclined
 from ort_py.devices import HOST
+from ort_py.execution.instructions import rechecked
 from ort_py.planning.plan import KernelStep, RegionStep
+from ort_py.planning.shared_buffers import pairs_over_feeds
 
 if TYPE_CHECKING:
     from ort_py.execution.frame import Frame
@@ -39,22 +43,32 @@ class BoundOutputs:
         wanted = {output.slot for output in plan.outputs if not output.copy and output.device == HOST}
         self._inputs = tuple(value.slot for value in plan.inputs)
         self._plain = program.instructions
+        self._over = pairs_over_feeds(plan)
         self._writers: dict[int, tuple[int, _Writer]] = {}
         for number, step in enumerate(plan.steps):
             if not wanted.intersection(step.outputs):
                 continue
-            if isinstance(step, KernelStep) and step.into is not None and step.device == HOST:
-                if len(step.outputs) == 1:
-                    self._writers[step.outputs[0]] = number, _KernelWriter(step)
+            if isinstance(step, KernelStep) and step.device == HOST:
+                writer: _Writer
+                if step.over is not None:
+                    writer = _Updater(step)
+                elif step.into is not None and not set(step.outputs).intersection(step.release):
+                    writer = _KernelWriter(step)
+                else:
+                    continue  # it makes its outputs itself, or one of them is dropped before its shape can be noted
+                self._writers |= dict.fromkeys(wanted.intersection(step.outputs), (number, writer))
             elif isinstance(step, RegionStep) and step.device == HOST:
                 writer = _RegionWriter(step)
                 self._writers |= dict.fromkeys(wanted.intersection(step.outputs), (number, writer))
 
-    def bind(self, frame: Frame, targets: Mapping[int, _Array]) -> None:
+    def bind(self, frame: Frame, targets: Mapping[int, _Array]) -> bool:
         """Hand arrays to the steps of the next run of a frame whose inputs are in their slots.
 
         Args:
             targets: An array for the output in a slot, writable and in one piece; any may be left unused.
+
+        Returns:
+            Whether the run may write over an input.
         """
         fitting = [
             (slot, array)
@@ -62,16 +76,24 @@ class BoundOutputs:
             if slot in self._writers and array.nbytes >= WORTH_BYTES and array.flags.carray
         ]
         if not fitting:
-            return
-        others = [*_arrays([frame.slots[slot] for slot in self._inputs]), *targets.values()]
+            return False
+        slots = frame.slots
+        others = [(None, array) for array in _arrays([slots[slot] for slot in self._inputs])]
+        alone, met = _overlaps([*others, *targets.items()])
         handed: dict[int, dict[int, _Array]] = {}
+        over: dict[int, int] = {}
         for slot, array in fitting:
-            if sum(np.may_share_memory(array, other) for other in others) == 1:  # itself
-                handed.setdefault(self._writers[slot][0], {})[slot] = array
+            feed = self._over.get(slot)
+            if feed is not None and met.get(slot) is slots[feed] and _is_same(array, slots[feed]):
+                over[slot] = feed
+            elif slot not in alone or isinstance(self._writers[slot][1], _Updater):
+                continue
+            handed.setdefault(self._writers[slot][0], {})[slot] = array
         if handed:
             writers = dict(self._writers.values())
             steps = [(number, writers[number], arrays) for number, arrays in handed.items()]
-            frame.chooser = partial(_choose_bound, chooser=frame.chooser, plain=self._plain, steps=steps)
+            frame.chooser = partial(_choose_bound, chooser=frame.chooser, plain=self._plain, steps=steps, over=over)
+        return bool(over)
 
 
 def _choose_bound(
@@ -79,11 +101,13 @@ def _choose_bound(
     chooser: Callable[[Frame], None] | None,
     plain: list[Instruction],
     steps: list[tuple[int, _Writer, dict[int, _Array]]],
+    over: Mapping[int, int],
 ) -> None:
     """Choose the instructions of one run: those of the frame, but for the steps that are handed arrays.
 
     Args:
         chooser: The frame's own chooser, which makes all later choices.
+        over: Slot of the feed that the output in a slot is written over.
     """
     frame.chooser = chooser
     if chooser is not None:
@@ -91,8 +115,9 @@ def _choose_bound(
     chosen = frame.instructions
     instructions = chosen.copy()
     for number, writer, arrays in steps:
-        if chosen[number] is plain[number]:  # otherwise it is recorded or examined afterwards
-            instructions[number] = partial(writer.run, arrays, chosen[number])
+        bound = rechecked(chosen[number], plain[number], partial(writer.run, arrays, over, plain[number]))
+        if bound is not None:  # otherwise it is recorded
+            instructions[number] = bound
     instructions.append(partial(_put_back, frame, chosen))
     frame.instructions = instructions
 
@@ -111,34 +136,71 @@ class _Writer:
         # Shapes of the inputs, and form by slot of what was made of them: one value, so that threads see both or none.
         self._made: tuple[tuple[Any, ...], dict[int, tuple[Any, Any]]] | None = None
 
-    def run(self, arrays: Mapping[int, _Array], plain: Instruction, s: Slots) -> None:
+    def run(self, arrays: Mapping[int, _Array], over: Mapping[int, int], plain: Instruction, s: Slots) -> None:
+        """Run the step.
+
+        Args:
+            over: Slot of the feed that has the memory of an array, by the array's slot.
+            plain: Its instruction for runs that are handed nothing.
+        """
         shapes = tuple([getattr(s[slot], "shape", None) for slot in self.step.inputs])
         known = self._made
         if known is not None and known[0] == shapes:
             fits = {slot: array for slot, array in arrays.items() if known[1].get(slot) == (array.shape, array.dtype)}
             if fits:
-                self.write(fits, s)
+                _share(fits, over, s)
+                self.write(fits, known[1], s)
                 return
         plain(s)
-        self._made = shapes, {slot: _form(s[slot]) for slot in arrays}
+        self._made = shapes, {slot: _form(s[slot]) for slot in self.step.outputs}
 
-    def write(self, arrays: Mapping[int, _Array], s: Slots) -> None:
-        """Run the step, handing it these arrays."""
+    def write(self, arrays: Mapping[int, _Array], forms: Mapping[int, tuple[Any, Any]], s: Slots) -> None:
+        """Run the step, handing it these arrays.
+
+        Args:
+            forms: Shape and type of each of its outputs.
+        """
         raise NotImplementedError
 
 
+def _share(arrays: Mapping[int, _Array], over: Mapping[int, int], s: Slots) -> None:
+    """Let the feeds that are written over be the very arrays that the step is handed."""
+    for slot, feed in over.items():
+        if slot in arrays:
+            s[feed] = arrays[slot]
+
+
 class _KernelWriter(_Writer):
-    """A kernel with one output, whose shape follows from those of its inputs."""
+    """A kernel whose outputs have shapes that follow from those of its inputs."""
 
     __slots__ = ()
 
-    def write(self, arrays: Mapping[int, _Array], s: Slots) -> None:
+    def write(self, arrays: Mapping[int, _Array], forms: Mapping[int, tuple[Any, Any]], s: Slots) -> None:
         step: KernelStep = self.step
         assert step.into is not None
-        (slot,) = step.outputs
-        s[slot] = step.into(*[s[given] for given in step.inputs], arrays[slot])
-        for released in step.release:
-            s[released] = None
+        targets = [arrays[slot] if slot in arrays else np.empty(*forms[slot]) for slot in step.outputs]
+        _store(step, step.into(*[s[given] for given in step.inputs], *targets), s)
+
+
+class _Updater(_Writer):
+    """A kernel that can update inputs, and decides itself whether the outputs are as large as they."""
+
+    __slots__ = ()
+
+    def run(self, arrays: Mapping[int, _Array], over: Mapping[int, int], plain: Instruction, s: Slots) -> None:
+        step: KernelStep = self.step
+        assert step.over is not None
+        _share(arrays, over, s)
+        _store(step, step.over(*[s[given] for given in step.inputs], *[arrays.get(slot) for slot in step.outputs]), s)
+
+
+def _store(step: KernelStep, results: Any, s: Slots) -> None:
+    if len(step.outputs) == 1:
+        results = (results,)
+    for slot, result in zip(step.outputs, results, strict=True):
+        s[slot] = result
+    for released in step.release:
+        s[released] = None
 
 
 class _RegionWriter(_Writer):
@@ -146,7 +208,7 @@ class _RegionWriter(_Writer):
 
     __slots__ = ()
 
-    def write(self, arrays: Mapping[int, _Array], s: Slots) -> None:
+    def write(self, arrays: Mapping[int, _Array], forms: Mapping[int, tuple[Any, Any]], s: Slots) -> None:
         step: RegionStep = self.step
         instance = s[step.instance]
         if instance is None:
@@ -179,3 +241,47 @@ def _arrays(values: Sequence[Any]) -> list[Any]:
         elif isinstance(value, np.ndarray):
             found.append(value)
     return found
+
+
+def _is_same(one: _Array, other: Any) -> bool:
+    """Return whether two arrays in one piece are one memory with one meaning."""
+    return one.shape == other.shape and one.dtype == other.dtype and _span(one) == _span(other)
+
+
+def _span(array: _Array) -> tuple[int, int]:
+    """Address of the first byte of an array, and of the first behind it."""
+    first = array.__array_interface__["data"][0]
+    if array.flags.c_contiguous or not array.size:
+        return first, first + array.nbytes
+    ends = [(size - 1) * stride for size, stride in zip(array.shape, array.strides, strict=True)]
+    low, high = sum(end for end in ends if end < 0), sum(end for end in ends if end > 0)
+    return first + low, first + high + array.itemsize
+
+
+def _overlaps(arrays: Sequence[tuple[int | None, _Array]]) -> tuple[set[int], dict[int, _Array]]:
+    """Find which arrays for outputs share memory with others.
+
+    Args:
+        arrays: All feeds, with None, and all arrays for outputs, with the slot of the output.
+
+    Returns:
+        Slots of arrays that share memory with nothing, and by slot the one feed that others share memory with.
+    """
+    ordered = sorted([(*_span(array), place) for place, (_, array) in enumerate(arrays) if array.size])
+    alone: set[int] = set()
+    met: dict[int, _Array] = {}
+    group: list[int] = []
+    reach = 0
+    for start, end, place in [*ordered, (1 << 64, 1 << 64, -1)]:
+        if start < reach or not group:
+            group.append(place)
+            reach = max(reach, end)
+            continue
+        slots = [slot for slot, _ in map(arrays.__getitem__, group) if slot is not None]
+        if len(slots) == 1:
+            if len(group) == 1:
+                alone.add(slots[0])
+            elif len(group) == 2:
+                met[slots[0]] = next(array for slot, array in map(arrays.__getitem__, group) if slot is None)
+        group, reach = [place], end
+    return alone, met

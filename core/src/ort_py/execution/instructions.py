@@ -87,21 +87,39 @@ def with_check(instruction: Instruction, number: int, wanted: Sequence[tuple[int
         wanted: (slot, shape) of what later instructions count on.
     """
 
-    def check_one(s: Slots) -> None:
-        instruction(s)
+    if len(wanted) == 1:
+        return partial(_check_one, instruction, number, *wanted[0])
+    return partial(_check_all, instruction, number, wanted)
+
+
+def rechecked(chosen: Instruction, plain: Instruction, other: Instruction) -> Instruction | None:
+    """Another way to run a step in the place of the one that was chosen, with the same check of the results.
+
+    Args:
+        plain: The step's own instruction.
+        other: Does the same.
+
+    Returns:
+        None where what was chosen is neither `plain` nor a check of it.
+    """
+    if chosen is plain:
+        return other
+    if isinstance(chosen, partial) and chosen.func in (_check_one, _check_all) and chosen.args[0] is plain:
+        return partial(chosen.func, other, *chosen.args[1:])
+    return None
+
+
+def _check_one(instruction: Instruction, number: int, slot: int, shape: tuple[int, ...], s: Slots) -> None:
+    instruction(s)
+    if getattr(s[slot], "shape", None) != shape:
+        s[0].go_on_plainly(number)
+
+
+def _check_all(instruction: Instruction, number: int, wanted: Sequence[tuple[int, tuple[int, ...]]], s: Slots) -> None:
+    instruction(s)
+    for slot, shape in wanted:
         if getattr(s[slot], "shape", None) != shape:
             s[0].go_on_plainly(number)
-
-    def check_all(s: Slots) -> None:
-        instruction(s)
-        for slot, shape in wanted:
-            if getattr(s[slot], "shape", None) != shape:
-                s[0].go_on_plainly(number)
-
-    if len(wanted) == 1:
-        ((slot, shape),) = wanted
-        return check_one
-    return check_all
 
 
 def compile_region(step: RegionStep, instead: Callable[[RegionStep, Slots, RunDeclined], Sequence[Any]]) -> Instruction:

@@ -50,6 +50,7 @@ class BoundKernel:
             as `call` does; None where the kernel does not declare `out`. It is not guarded: the arrays are there.
         subgraphs: The graphs of the node that the kernel declares and the node has, in the order of their declaration.
         replaced: Inputs that the kernel reads no values of any more: see `KernelContext.packed`.
+        over: ``f(*inputs, *outputs)``, which updates inputs that it is also given as outputs: `KernelForms.over`.
     """
 
     call: KernelCallable
@@ -57,6 +58,7 @@ class BoundKernel:
     into: KernelCallable | None = None
     subgraphs: tuple[BoundSubgraph, ...] = ()
     replaced: frozenset[int] = frozenset()
+    over: KernelCallable | None = None
 
 
 class _BoundContext(KernelContext):
@@ -170,7 +172,7 @@ def bind_kernel(
             why=f"kernel {definition.implementation or definition}",
             fix="Report this to the author of the provider.",
         ) from error
-    call, into = (call.call, call.into) if isinstance(call, KernelForms) else (call, call)
+    call, into, over = (call.call, call.into, call.over) if isinstance(call, KernelForms) else (call, call, None)
     if services.timed and provider.device == HOST and definition.outputs == len(node.outputs):
         call, into = in_blocks(
             node, context, frozenset(constants), call, into if definition.out else None, strided=definition.strided
@@ -182,6 +184,7 @@ def bind_kernel(
         _fit_into(into, node, definition),
         tuple(context.subgraphs.values()),
         frozenset(context.replaced),
+        None if over is None or definition.out else _fit_outputs(over, node, definition),
     )
 
 

@@ -203,6 +203,7 @@ class GraphPlanner:
                 provider=assigned.provider,
                 call=bound.call,
                 into=bound.into if not kernel.host_outputs or device == HOST else None,
+                over=bound.over,
                 inplace=kernel.inplace,
                 views=kernel.views,
                 device=device,

@@ -84,7 +84,9 @@ class KernelStep(BaseStep):
     Attributes:
         call: The bound kernel.
         into: The same with an array for each output behind the inputs; None where the kernel makes its outputs itself.
-        inplace: (position of an input, position of an output) that may be one array for `into`.
+        over: The kernel with the array of an input, or None, for each output behind the inputs; None where it has no
+            such form.
+        inplace: (position of an input, position of an output) that may be one array for `into` or `over`.
         views: (position of an output, position of an input) that may share memory.
         device: Device of the kernel, and of its outputs where there is an `into`.
         check: ``f(inputs, result)`` → results, for a kernel whose results are looked at where a run is recorded.
@@ -93,6 +95,7 @@ class KernelStep(BaseStep):
 
     call: Callable[..., Any]
     into: Callable[..., Any] | None = None
+    over: Callable[..., Any] | None = None
     inplace: tuple[tuple[int, int], ...] = ()
     views: tuple[tuple[int, int], ...] = ()
     device: Device = HOST

@@ -16,21 +16,13 @@ from ort_py.errors import InvalidArgument
 from ort_py_array.checks import normalized_axis, shape_error
 from ort_py_array.indexing import element_positions, row_positions
 from ort_py_array.precision import rounded, widened
+from ort_py_array.two_forms import copied
 
 _COMBINE = {"add": "add", "mul": "multiply", "min": "minimum", "max": "maximum"}
 
 _Combine = Callable[[Array, tuple[int, ...], Any, Array, "Array | None"], Array]
 """``f(x, shape, places, updates, out)``: `x` seen in `shape`, with `updates` put into `places`, which are rows that may
 repeat, or a block as slices. `out` is None, or an array of the shape of `x`, which may be `x`."""
-
-
-def _copied(xp: Any, x: Array, out: Array | None) -> Array:
-    """Copy the data as the initial result, into an array whose flat view is not a copy."""
-    if out is None:
-        return xp.array(x, order="C")
-    if out is not x:
-        out[...] = x
-    return out
 
 
 def _combine(ctx: KernelContext) -> _Combine:
@@ -42,7 +34,7 @@ def _combine(ctx: KernelContext) -> _Combine:
     xp, reduction = ctx.xp, ctx.node.attributes.get("reduction", "none")
 
     def replaced(x: Array, shape: tuple[int, ...], places: Any, updates: Array, out: Array | None) -> Array:
-        result = _copied(xp, x, out)
+        result = copied(xp, x, out)
         if updates.size:
             result.reshape(shape)[places] = updates
         return result
@@ -59,7 +51,7 @@ def _combine(ctx: KernelContext) -> _Combine:
 
     def reduced(x: Array, shape: tuple[int, ...], places: Any, updates: Array, out: Array | None) -> Array:
         wide = widened(xp, x)
-        result = _copied(xp, x, out) if wide is x else xp.ascontiguousarray(wide)
+        result = copied(xp, x, out) if wide is x else xp.ascontiguousarray(wide)
         if updates.size:
             target, given = result.reshape(shape), widened(xp, updates)
             if isinstance(places, tuple):

@@ -12,7 +12,20 @@ from typing import Any
 from ort_py.contracts.graph_view import Array
 from ort_py.contracts.kernel import KernelContext, KernelForms
 
-__all__ = ["two_forms"]
+__all__ = ["copied", "two_forms"]
+
+
+def copied(xp: Any, x: Array, out: Array | None) -> Array:
+    """What an operator that changes a few elements of `x` begins with: a C-contiguous copy.
+
+    Args:
+        out: Where to copy it; it may be `x`, which is then changed itself.
+    """
+    if out is None:
+        return xp.array(x, order="C")
+    if out is not x:
+        out[...] = x
+    return out
 
 
 def two_forms(ctx: KernelContext, run: Callable[..., Any], *, known: bool = True) -> KernelForms:

@@ -1,6 +1,6 @@
-"""TensorScatter-24: new keys or values written into a copy of a cache, at one place per batch entry.
+"""TensorScatter-24: new keys or values written into a copy of a cache, or into the cache itself.
 
-Every element type. It does not depend on attention.
+Each batch entry has a place of its own. Every element type. It does not depend on attention.
 """
 
 from __future__ import annotations
@@ -9,11 +9,12 @@ from ort_py.contracts.graph_view import Array
 from ort_py.contracts.kernel import KernelContext, kernel
 from ort_py.errors import InvalidArgument
 from ort_py_array.checks import normalized_axis, shape_error
+from ort_py_array.two_forms import copied
 
 __all__ = ["tensor_scatter"]
 
 
-@kernel("TensorScatter", since=24, strided=True)
+@kernel("TensorScatter", since=24, strided=True, out=True, inplace=((0, 0),))
 def tensor_scatter(
     ctx: KernelContext,
     cache: Array,
@@ -22,6 +23,7 @@ def tensor_scatter(
     *,
     axis: int = -2,
     mode: str = "linear",
+    out: Array | None = None,
 ) -> Array:
     """TensorScatter-24: `cache` with `update` from ``write_indices[b]`` on (0 where absent) along `axis`.
 
@@ -49,13 +51,7 @@ def tensor_scatter(
     batch = cache.shape[0]
     if write_indices is not None and tuple(write_indices.shape) != (batch,):
         raise shape_error("write_indices is not one place per batch entry.", where, [write_indices.shape, cache.shape])
-    present = xp.array(cache, order="C")
-    if not update.size:
-        return present
-    if write_indices is None:
-        present[(slice(None),) * along + (slice(count),)] = update
-        return present
-    if mode == "linear":
+    if mode == "linear" and write_indices is not None and update.size:
         low, high = xp.min(write_indices).item(), xp.max(write_indices).item()
         if not 0 <= low <= high <= size - count:
             raise InvalidArgument(
@@ -63,6 +59,12 @@ def tensor_scatter(
                 where=where,
                 fix=f"Places must be in [0, {size - count}]; the mode 'circular' wraps.",
             )
+    present = copied(xp, cache, out)
+    if not update.size:
+        return present
+    if write_indices is None:
+        present[(slice(None),) * along + (slice(count),)] = update
+        return present
     targets = xp.remainder(write_indices.reshape((-1, 1)) + xp.arange(count), size)
     entries = xp.arange(batch).reshape((-1, 1))
     xp.moveaxis(present, along, 1)[entries, targets] = xp.moveaxis(update, along, 1)

@@ -1,7 +1,8 @@
 """Caches of keys and values: a new array with what is kept of the past and the new rows behind it, or in a buffer.
 
 Every operator with a past comes here. A present is never the array of its past, so a caller that feeds the one back as
-the other keeps both. It is independent of attention and operators.
+the other keeps both; `written_over` is for a caller who gave one memory for both. It is independent of attention
+and operators.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from ort_py.contracts.kernel import KernelContext
 from ort_py.errors import InvalidArgument
 from ort_py_array.checks import LARGE, shape_error
 
-__all__ = ["check_cache", "one_number", "written"]
+__all__ = ["check_cache", "one_number", "written", "written_over"]
 
 
 def written(
@@ -78,6 +79,23 @@ def _scattered(xp: Any, past: Array | None, new: Array, starts: tuple[int, ...],
     entries = xp.arange(len(starts)).reshape((-1, 1))
     xp.moveaxis(out, 2, 1)[entries, rows] = xp.moveaxis(new, 2, 1)
     return out
+
+
+def written_over(xp: Any, past: Array, new: Array, starts: tuple[int, ...]) -> Array:
+    """The past itself, a buffer, with the new rows in it; what is behind them stays.
+
+    Args:
+        past: ``(batch, heads, rows, size)``, with room for the new rows.
+        new, starts: As for `written`.
+    """
+    count = new.shape[2]
+    if len(set(starts)) > 1:
+        rows = xp.asarray(starts).reshape((-1, 1)) + xp.arange(count)
+        entries = xp.arange(len(starts)).reshape((-1, 1))
+        xp.moveaxis(past, 2, 1)[entries, rows] = xp.moveaxis(new, 2, 1)
+    elif starts:
+        past[:, :, starts[0] : starts[0] + count] = new
+    return past
 
 
 def check_cache(

@@ -10,11 +10,11 @@ import math
 from typing import Any
 
 from ort_py.contracts.graph_view import Array
-from ort_py.contracts.kernel import KernelCallable, KernelContext, KernelDef
+from ort_py.contracts.kernel import KernelContext, KernelDef, KernelForms
 from ort_py.errors import InvalidArgument
 from ort_py_array.attention.core import Rule, Stage, attend
 from ort_py_array.checks import shape_error
-from ort_py_array.contrib.cached_keys import check_cache, written
+from ort_py_array.contrib.cached_keys import check_cache, written, written_over
 from ort_py_array.contrib.grouped_cache import GroupedCache
 from ort_py_array.contrib.grouped_heads import Places, check_heads, normalized, places_of, separated
 from ort_py_array.contrib.quantized_cache import cache_format
@@ -27,13 +27,15 @@ __all__ = ["KERNELS", "group_query_attention"]
 _STAGES: tuple[Stage | None, ...] = (None, "biased", "probabilities")
 
 
-def group_query_attention(ctx: KernelContext) -> KernelCallable:
+def group_query_attention(ctx: KernelContext) -> KernelForms:
     """com.microsoft.GroupQueryAttention-1: causal attention of `num_heads` query to `kv_num_heads` key heads.
 
     Queries ``(batch, length, heads · size)`` with keys and values, or packed with them; a past ``(batch, key heads,
     rows, size)``, which may be a buffer longer than what is filled. Each sequence has ``seqlens_k + 1`` keys, of which
     the last `length` are new; in a first prompt, which is as long as total_sequence_length, they are the first.
-    The presents are new arrays, as long as the past or total_sequence_length, with zeros behind the last key.
+    The presents are new arrays, as long as the past or total_sequence_length, with zeros behind the last key. Where the
+    caller gave one buffer for a past and its present, new rows are written into it and all others stay; what is behind
+    the last key has no meaning.
 
     Raises:
         InvalidArgument: Shapes, lengths or attributes that do not belong together.
@@ -58,6 +60,8 @@ def group_query_attention(ctx: KernelContext) -> KernelCallable:
         v_scale: Array | None = None,
         q_norm: Array | None = None,
         k_norm: Array | None = None,
+        *,
+        over: tuple[Array | None, ...] = (),
     ) -> tuple[Any, ...]:
         q, k, v = separated(ctx, query, key, value, node.heads, node.key_heads)
         size = q.shape[3]
@@ -73,14 +77,19 @@ def group_query_attention(ctx: KernelContext) -> KernelCallable:
         q, k = normalized(ctx, q, k, q_norm, k_norm, node.epsilon)
         q, k = node.turned(q, k, places, cos, sin, position_ids)
         caches = [
-            GroupedCache(ctx, past, one, new.swapaxes(1, 2), size)
-            for past, one, new in zip((past_key, past_value), formats, (k, v), strict=True)
+            GroupedCache(ctx, past, one, new.swapaxes(1, 2), size, over=place < len(over) and over[place] is not None)
+            for place, (past, one, new) in enumerate(zip((past_key, past_value), formats, (k, v), strict=True), 1)
         ]
         seen = node.attend_windowed if node.evicts else node.attend
         y, matrix = seen(q.swapaxes(1, 2), caches, places, held, attention_bias, head_sink)
         return y, caches[0].present, caches[1].present, matrix
 
-    return run
+    count = len(ctx.node.inputs)
+
+    def update(*arrays: Array) -> tuple[Any, ...]:
+        return run(*arrays[:count], over=arrays[count:])
+
+    return KernelForms(count, run, None, update)
 
 
 class _Node:
@@ -164,7 +173,10 @@ class _Node:
         begins = places.starts if places.added else places.totals
         views = []
         for cache in caches:
-            cache.present = written(self.ctx, cache.past, cache.new, begins, length)
+            if cache.over and cache.past is not None and length == held:
+                cache.present = written_over(self.ctx.xp, cache.past, cache.new, begins)
+            else:
+                cache.present = written(self.ctx, cache.past, cache.new, begins, length)
             views.append(cache.loaded(cache.present[:, :, : places.total]))
         return self._attention(q, views[0], views[1], places.starts, places.totals, bias, sink)
 
@@ -251,6 +263,7 @@ KERNELS = [
         since=1,
         outputs=4,
         strided=True,
+        inplace=((3, 1), (4, 2)),
         host_inputs=frozenset({5, 6}),
         implementation=f"{__name__}:group_query_attention",
     )

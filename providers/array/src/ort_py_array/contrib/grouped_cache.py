@@ -17,11 +17,23 @@ __all__ = ["GroupedCache", "stored_type"]
 
 
 class GroupedCache:
-    """Keys or values of a call: the past, what is new as it is stored, and in time the present."""
+    """Keys or values of a call: the past, what is new as it is stored, and in time the present.
+
+    Args:
+        over: Whether the present may be the past itself, with new rows in it.
+    """
 
     def __init__(
-        self, ctx: KernelContext, past: Array | None, how: tuple[CacheFormat, Array] | None, new: Array, size: int
+        self,
+        ctx: KernelContext,
+        past: Array | None,
+        how: tuple[CacheFormat, Array] | None,
+        new: Array,
+        size: int,
+        *,
+        over: bool = False,
     ) -> None:
+        self.over = over
         self.ctx = ctx
         self.past = past
         self.how = how
