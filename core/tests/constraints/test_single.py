@@ -15,11 +15,12 @@ from ort_py_kit.graphs import typed_model
 
 def node_of(body: str) -> NodeSpec:
     """The only node of a graph of a few inputs."""
-    text = f"g (float[N,M] x, float[K,L] z, int64[R] i, bool[P] b) => (float[A,B] y) {{ {body} }}"
+    text = f"g (float[N,M] x, float[K,L] z, int64[R] i, bool[P] b, float[C,D,S] v) => (float[A,B] y) {{ {body} }}"
     return ModelGraphView(typed_model(f'<ir_version: 10, opset_import: ["" : 21]> {text}').graph).nodes[0]
 
 
 X, Z = np.zeros((3, 4), np.float32), np.zeros((4, 5), np.float32)
+WAVE = np.zeros((1, 1, 3), np.float32)
 
 
 @pytest.mark.parametrize(
@@ -32,6 +33,7 @@ X, Z = np.zeros((3, 4), np.float32), np.zeros((4, 5), np.float32)
         ("y = Expand(x, i)", [X, np.array([3, -2])], "-2"),
         ("y = Slice(x, i, i)", [X, np.array([[1]]), np.array([[1]])], "2 axes where a list"),
         ("y = CumSum(x, i)", [X, np.array([[1]])], "2 axes where a list"),
+        ("y = ConvTranspose<strides = [2], output_padding = [2]>(v, v)", [WAVE, WAVE], "output_padding has 2"),
     ],
 )
 def test_the_constraint_that_does_not_hold(body: str, inputs: list[Any], text: str) -> None:
@@ -46,6 +48,8 @@ def test_the_constraint_that_does_not_hold(body: str, inputs: list[Any], text: s
         ("y = Gather(x, i)", [X, np.array([-3, 2])]),
         ("y = Det(x)", [X]),
         ("y = MatMul(x, z)", [[X], Z]),
+        ("y = ConvTranspose<strides = [3], output_padding = [2]>(v, v)", [WAVE, WAVE]),
+        ("y = ConvTranspose<dilations = [2], output_padding = [1]>(v, v)", [WAVE, WAVE]),
     ],
 )
 def test_nothing_is_said_where_nothing_is_known_to_be_wrong(body: str, inputs: list[Any]) -> None:

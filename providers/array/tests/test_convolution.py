@@ -201,6 +201,11 @@ def test_conv_transpose_equals_onnxruntime(case: str, scratch: int, monkeypatch:
         (((1, 4, 5, 5), (4, 2, 3, 3)), {"strides": [2]}, "strides is [2]"),
         (((1, 4, 5, 5), (4, 2, 3, 3)), {"pads": [1]}, "pads is [1]"),
         (((1, 4, 5, 5), (4, 2, 3, 3)), {"kernel_shape": [3, 2]}, "kernel_shape is [3, 2]"),
+        (
+            ((1, 4, 5, 5), (4, 2, 3, 3)),
+            {"strides": [3, 2], "output_padding": [2, 2]},
+            "along spatial axis 1, 2 is less",
+        ),
     ],
 )
 def test_conv_transpose_refuses_what_does_not_fit(

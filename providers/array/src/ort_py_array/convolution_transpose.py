@@ -21,6 +21,9 @@ __all__ = ["conv_transpose", "transposed_geometry"]
 
 _SCRATCH_BYTES = 8 << 20
 
+_SINCE_BOUNDED_OUTPUT_PADDING = 11
+"""Version of ONNX's operator from which on its specification bounds output_padding."""
+
 
 def conv_transpose(ctx: KernelContext) -> KernelForms:
     """ConvTranspose 1–22: ``(n, c, *size)`` and ``(c, m / group, *kernel)`` → ``(n, m, *out)``.
@@ -112,6 +115,8 @@ def transposed_geometry(
     require_kernel(ctx.node.location, tuple(attributes.get("kernel_shape", ())), tuple(kernel))
     rank = len(size)
     extra = _per_axis(ctx, "output_padding", rank, 0)
+    if ctx.node.domain or ctx.node.since_version >= _SINCE_BOUNDED_OUTPUT_PADDING:
+        _require_less(ctx, extra, strides, dilations)
     auto_pad = attributes.get("auto_pad", "NOTSET")
     wanted = tuple(attributes.get("output_shape", ()))[-rank:]
     if not wanted and auto_pad.startswith("SAME"):
@@ -142,6 +147,19 @@ def transposed_geometry(
                 fix="Feed a larger input, or pad less: pads are cut off the output of ConvTranspose.",
             )
     return tuple(begin), tuple(out)
+
+
+def _require_less(ctx: KernelContext, extra: tuple[int, ...], strides: Sequence[int], dilations: Sequence[int]) -> None:
+    for axis, (added, stride, dilation) in enumerate(zip(extra, strides, dilations, strict=True)):
+        if added >= max(stride, dilation):
+            raise InvalidArgument(
+                f"output_padding is {list(extra)}: along spatial axis {axis}, {added} is less than neither the stride "
+                f"{stride} nor the dilation {dilation}.",
+                where=ctx.node.location,
+                why="output_padding chooses among the sizes that a convolution reduces to the same size",
+                fix="Make it less than the stride or the dilation, or ask for a larger result with output_shape or "
+                "smaller pads.",
+            )
 
 
 def _scatter(

@@ -111,6 +111,10 @@ def convolution(n: NodeScope, source: int = 0, weight: int = 1, bias: int = 2) -
     return [(x[0], w[0], *out)]
 
 
+_SINCE_BOUNDED_OUTPUT_PADDING = 11
+"""Version of ConvTranspose from which on its specification bounds output_padding."""
+
+
 def transposed_convolution(n: NodeScope) -> Outputs:
     """ConvTranspose: ``(n, c, *size)`` and ``(c, m / group, *kernel)``."""
     x, w = n.require_rank(0, 3), n.shape(1)
@@ -126,6 +130,13 @@ def transposed_convolution(n: NodeScope) -> Outputs:
     kernel = _kernel(n, w[2:])
     strides, dilations = _entries(n, "strides", rank, 1, 1), _entries(n, "dilations", rank, 1, 1)
     extra = _entries(n, "output_padding", rank, 0, 0)
+    if n.since_version >= _SINCE_BOUNDED_OUTPUT_PADDING:
+        for added, stride, dilation in zip(extra, strides, dilations, strict=True):
+            if added >= max(stride, dilation):
+                raise Violation(
+                    f"output_padding has {added}, which is less than neither {stride} of strides nor "
+                    f"{dilation} of dilations"
+                )
     auto_pad, wanted = _auto_pad(n), n.ints("output_shape")[-rank:]
     pads = _pads(n, rank)
     if wanted and (len(wanted) != rank or any(size < 1 for size in wanted)):
