@@ -11,7 +11,7 @@ import pytest
 
 from ort_py.contracts import NodeSpec
 from ort_py.errors import LimitError
-from ort_py_array import accumulation, dropout, einsum, kernel_defs, padding, random_numbers, selection
+from ort_py_array import accumulation, dropout, einsum, kernel_defs, padding, random_numbers, selection, softmax
 from ort_py_array.einsum import einsum_shape
 from ort_py_array.signal import weightings
 from ort_py_kit.kernel_runner import LocalKernelContext, make_node_spec
@@ -41,8 +41,19 @@ def call(
     opset: int = 18,
     context: type[LocalKernelContext] = Capped,
 ) -> Any:
-    """Bind the kernel of a node with a context, a capped one by default, and call it."""
-    node = make_node_spec(op_type, inputs, opset=opset, attributes=attributes)
+    """Bind the kernel of a node with a context, a capped one by default, and call it.
+
+    Args:
+        attributes: Those of the node; ``domain`` stands for its domain.
+    """
+    domain = attributes.get("domain", "")
+    node = make_node_spec(
+        op_type,
+        inputs,
+        domain=domain,
+        opset=1 if domain else opset,
+        attributes={name: value for name, value in attributes.items() if name != "domain"},
+    )
     for definition in kernel_defs():
         if definition.op_type == op_type and definition.since <= node.since_version <= definition.last:
             return definition.factory(context(node))(*inputs)
@@ -132,6 +143,9 @@ def _zeros(*shape: int) -> np.ndarray[Any, Any]:
         ("Einsum", [_zeros(30_000, 30_000)] * 3, {"equation": "ij,jk,kl->il"}),
         ("Einsum", [_zeros(5000, 5000)] * 3, {"equation": "ij,jk,ik->ijk"}),
         ("Einsum", [_zeros(100_000, 100_000)] * 2, {"equation": "ij,jk"}),
+        ("Einsum", [_zeros(9000, 9000, 9000)] * 2, {"equation": "...ij,...jk->...ik"}),
+        ("CDist", [_zeros(1 << 20, 1 << 20)] * 2, {"domain": "com.microsoft"}),
+        ("Inverse", [_zeros(40_000, 40_000)], {"domain": "com.microsoft"}),
     ],
 )
 def test_a_call_that_nothing_interrupts_is_estimated(
@@ -188,11 +202,13 @@ class Unhurried(Timed):
     ("equation", "shapes"),
     [
         ("ij,jk->ik", [(3, 4), (4, 5)]),
+        ("...ij,...jk->...ik", [(2, 3, 4), (2, 4, 5)]),
+        ("...ij,...jk", [(6, 2, 3, 4), (1, 4, 5)]),
+        ("i...,...->...i", [(2, 3, 4), (4,)]),
         ("ij,jk,kl->il", [(3, 4), (4, 5), (5, 6)]),
         ("ij,jk,ki->", [(3, 4), (4, 5), (5, 3)]),
         ("ab,cb,db->acd", [(3, 4), (5, 4), (1, 4)]),
         ("ij,jk", [(3, 4), (4, 5)]),
-        ("...ij,...jk->...ik", [(2, 3, 4), (2, 4, 5)]),
         ("ii->i", [(4, 4)]),
         ("ij->ji", [(3, 4)]),
         ("iij,jk->ik", [(3, 3, 4), (4, 5)]),
@@ -273,6 +289,27 @@ def test_taps_and_blocks_look_at_the_clock(op_type: str, inputs: Sequence[Any], 
     """More than ten times each."""
     with pytest.raises(LimitError, match="too late"):
         call(op_type, inputs, attributes, opset=20, context=Timed)
+
+
+@pytest.mark.parametrize("op_type", ["Softmax", "LogSoftmax", "Hardmax"])
+@pytest.mark.parametrize("dtype", [np.float16, np.float32])
+def test_a_long_row_looks_at_the_clock(op_type: str, dtype: type, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A row cannot be cut, but there is more than one pass over it."""
+    monkeypatch.setattr(softmax, "_LONG", 4)
+    row = sample((1, 9), np.float32).astype(dtype)
+    node = make_node_spec(op_type, [row])
+    (definition,) = (one for one in kernel_defs() if one.op_type == op_type and one.since == 13)
+    context = Unhurried(node)
+    bound = definition.factory(context)
+    bound(row)
+    assert context.looks > 0
+
+
+def test_each_size_of_rectangles_looks_at_the_clock() -> None:
+    """A region of many pixels needs maxima over rectangles of many sizes."""
+    picture, region = np.ones((1, 1, 1 << 12, 8), np.float32), np.array([[0, 0, 0, 7, 4095]], np.float32)
+    with pytest.raises(LimitError, match="too late"):
+        call("MaxRoiPool", [picture, region], {"pooled_shape": (1, 1)}, context=Timed)
 
 
 class Counting(Unhurried):

@@ -17,7 +17,14 @@ import numpy as np
 from ort_py.contracts.kernel import KernelContext
 from ort_py.devices import HOST
 
-__all__ = ["ahead_of_decomposition", "ahead_of_loop", "ahead_of_product", "ahead_of_sort", "ahead_of_transform"]
+__all__ = [
+    "ahead_of_batch",
+    "ahead_of_decomposition",
+    "ahead_of_loop",
+    "ahead_of_product",
+    "ahead_of_sort",
+    "ahead_of_transform",
+]
 
 _LONG = 1 << 22
 """Operations that take a few milliseconds on any machine, for which nothing is estimated."""
@@ -48,13 +55,13 @@ def ahead_of_sort(ctx: KernelContext, count: int, length: int) -> None:
     _ask(ctx, _sorts, count * length * log2(max(2, length)) * (_FAR if length > _CACHED else 1))
 
 
-def ahead_of_decomposition(ctx: KernelContext, size: int) -> None:
-    """Ask whether there is time for the LU decomposition of a square matrix.
+def ahead_of_decomposition(ctx: KernelContext, size: int, count: int = 1) -> None:
+    """Ask whether there is time for the LU decompositions of `count` square matrices.
 
     Raises:
         LimitError: There is not.
     """
-    _ask(ctx, _decompositions, size**3)
+    _ask(ctx, _decompositions, count * size**3)
 
 
 def ahead_of_product(ctx: KernelContext, work: float) -> None:
@@ -64,6 +71,16 @@ def ahead_of_product(ctx: KernelContext, work: float) -> None:
         LimitError: There is not.
     """
     _ask(ctx, _products, work)
+
+
+def ahead_of_batch(ctx: KernelContext, work: float) -> None:
+    """Ask whether there is time for the multiplications of an Einsum that multiplies many pairs of matrices: since 2.4,
+    NumPy leaves these to BLAS, too.
+
+    Raises:
+        LimitError: There is not.
+    """
+    _ask(ctx, _batches, work)
 
 
 def ahead_of_loop(ctx: KernelContext, work: float) -> None:
@@ -124,6 +141,13 @@ def _products() -> float:
     size = 384
     x = np.ones((size, size), np.float32)
     return _fastest(lambda: x @ x, size**3)
+
+
+@cache
+def _batches() -> float:
+    count, size = 4, 96
+    x = np.ones((count, size, size), np.float32)
+    return _fastest(lambda: np.einsum("bij,bjk->bik", x, x, optimize=True), count * size**3)
 
 
 @cache

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import chain
 from math import prod
+from string import ascii_letters
 from typing import Any
 
 import numpy as np  # orders of contractions are found on the host
@@ -17,7 +18,7 @@ from ort_py.contracts.graph_view import Array
 from ort_py.contracts.kernel import KernelCallable, KernelContext, KernelDef
 from ort_py.devices import HOST
 from ort_py.errors import InvalidArgument
-from ort_py_array.durations import ahead_of_loop, ahead_of_product
+from ort_py_array.durations import ahead_of_batch, ahead_of_loop, ahead_of_product
 from ort_py_array.precision import is_narrow, rounded, widened
 
 __all__ = ["KERNELS", "einsum", "einsum_shape"]
@@ -61,10 +62,36 @@ _PART = 1 << 22
 """Multiplications of a block at least."""
 
 
+def _spelled_out(equation: str, shapes: Sequence[tuple[int, ...]]) -> str:
+    """The equation with letters instead of dots, the same ones for the last axes that these stand for; the equation
+    itself where it has no dots, does not fit, or leaves no letters for them.
+    """
+    inputs, _, output = equation.partition("->")
+    terms = inputs.split(",")
+    if "..." not in equation or len(terms) != len(shapes):
+        return equation
+    hidden = [
+        len(shape) - len(term.replace("...", "")) if "..." in term else 0
+        for term, shape in zip(terms, shapes, strict=True)
+    ]
+    free = [letter for letter in ascii_letters if letter not in equation]
+    if min(hidden) < 0 or max(hidden) > len(free):
+        return equation
+    letters = "".join(free[: max(hidden)])
+    spelled = ",".join(
+        term.replace("...", letters[len(letters) - count :]) for term, count in zip(terms, hidden, strict=True)
+    )
+    if "->" not in equation:
+        named = inputs.replace("...", "").replace(",", "")
+        output = "..." + "".join(sorted(label for label in set(named) if named.count(label) == 1))
+    return f"{spelled}->{output.replace('...', letters)}"
+
+
 def _contractions(equation: str, shapes: Sequence[tuple[int, ...]]) -> list[tuple[tuple[int, ...], str]] | None:
     """The contractions of an equation in the order that NumPy chooses: the places of operands, and an equation for
-    them, whose result is the last operand from then on. None where the equation leaves letters out, or does not fit.
+    them, whose result is the last operand from then on. None where the equation does not fit.
     """
+    equation = _spelled_out(equation, shapes)
     inputs, arrow, output = equation.partition("->")
     terms = inputs.split(",")
     if "..." in equation or len(terms) != len(shapes):
@@ -103,9 +130,13 @@ def _contracted(ctx: KernelContext, equation: str, operands: Sequence[Array]) ->
     if work <= _PART:
         return xp.einsum(equation, *operands, optimize=len(operands) > 1)
     kept = set(output)
-    # Of what is left, BLAS does what sums over a letter and keeps none of those that both operands have.
-    by_blas = len(terms) == 2 and len(sizes) > len(kept) and not set(terms[0]) & set(terms[1]) & kept
-    (ahead_of_product if by_blas and operands[0].dtype.kind == "f" else ahead_of_loop)(ctx, work)
+    # Of what is left, BLAS does what sums over a letter. Letters that both operands keep make many pairs of matrices.
+    if len(terms) != 2 or len(sizes) == len(kept) or operands[0].dtype.kind != "f":
+        ahead_of_loop(ctx, work)
+    elif set(terms[0]) & set(terms[1]) & kept:
+        ahead_of_batch(ctx, work)
+    else:
+        ahead_of_product(ctx, work)
     if not letter or sizes[letter] == 1:
         return xp.einsum(equation, *operands, optimize=len(operands) > 1)
     shape = [sizes[label] for label in output]

@@ -19,47 +19,67 @@ from ort_py_array.precision import is_narrow
 
 _ELEMENTS = 32768  # of a block of rows, as in `pointwise`
 
-_Formula: TypeAlias = Callable[[Any, Array, Array, int], None]
-"""``f(xp, x, out, axis)``; `out` may be `x`."""
+_LONG = 1 << 22
+"""Elements from which on the clock is looked at between the passes over an array: there may be one row of them."""
+
+_Formula: TypeAlias = Callable[[Any, Array, Array, int, Callable[[], None]], None]
+"""``f(xp, x, out, axis, check)``; `out` may be `x`, and `check` is called between passes over the array."""
 
 
-def _softmax(xp: Any, x: Array, out: Array, axis: int) -> None:
+def _no_check() -> None:
+    """Do nothing: the array is short."""
+
+
+def _softmax(xp: Any, x: Array, out: Array, axis: int, check: Callable[[], None]) -> None:
     # Arrays' own methods, whose order of arguments NumPy and CuPy share, cost half of what the module's functions do.
     xp.subtract(x, x.max(axis, None, True), out)
+    check()
     xp.exp(out, out)
+    check()
     xp.divide(out, out.sum(axis, None, None, True), out)
 
 
-def _log_softmax(xp: Any, x: Array, out: Array, axis: int) -> None:
+def _log_softmax(xp: Any, x: Array, out: Array, axis: int, check: Callable[[], None]) -> None:
     xp.subtract(x, x.max(axis, None, True), out)
+    check()
     total = xp.exp(out).sum(axis, None, None, True)
+    check()
     xp.subtract(out, xp.log(total), out)
 
 
-def _softmax_narrow(xp: Any, x: Array, out: Array, axis: int) -> None:
-    shifted = _shifted(xp, x, axis)
+def _softmax_narrow(xp: Any, x: Array, out: Array, axis: int, check: Callable[[], None]) -> None:
+    shifted = _shifted(xp, x, axis, check)
+    check()
     powers = xp.exp(shifted, shifted).astype(x.dtype).astype(xp.float32)
+    check()
     total = powers.sum(axis, None, None, True).astype(x.dtype).astype(xp.float32)
     out[...] = xp.divide(powers, total, powers)
 
 
-def _log_softmax_narrow(xp: Any, x: Array, out: Array, axis: int) -> None:
-    shifted = _shifted(xp, x, axis)
-    total = xp.exp(shifted).astype(x.dtype).astype(xp.float32).sum(axis, None, None, True)
+def _log_softmax_narrow(xp: Any, x: Array, out: Array, axis: int, check: Callable[[], None]) -> None:
+    shifted = _shifted(xp, x, axis, check)
+    check()
+    powers = xp.exp(shifted).astype(x.dtype)
+    check()
+    total = powers.astype(xp.float32).sum(axis, None, None, True)
+    check()
     total = total.astype(x.dtype).astype(xp.float32)
     total = xp.log(total, total).astype(x.dtype).astype(xp.float32)
     out[...] = xp.subtract(shifted, total, shifted)
 
 
-def _shifted(xp: Any, x: Array, axis: int) -> Array:
+def _shifted(xp: Any, x: Array, axis: int, check: Callable[[], None]) -> Array:
     wide = x.astype(xp.float32)
+    check()
     return xp.subtract(wide, wide.max(axis, None, True), wide).astype(x.dtype).astype(xp.float32)
 
 
-def _hardmax(xp: Any, x: Array, out: Array, axis: int) -> None:
-    size = x.shape[axis]
-    positions = xp.arange(size).reshape((size,) + (1,) * (x.ndim - 1 - axis))
-    out[...] = xp.equal(xp.expand_dims(xp.argmax(x, axis=axis), axis), positions)
+def _hardmax(xp: Any, x: Array, out: Array, axis: int, check: Callable[[], None]) -> None:
+    # `out` may be `x`, so the places come first.
+    places = xp.expand_dims(xp.argmax(x, axis=axis), axis)
+    check()
+    out[...] = 0
+    xp.put_along_axis(out, places, 1, axis)
 
 
 _NARROW: dict[_Formula, _Formula] = {_softmax: _softmax_narrow, _log_softmax: _log_softmax_narrow}
@@ -72,9 +92,10 @@ def _evaluate(ctx: KernelContext, formula: _Formula, x: Array, out: Array, axis:
         return
     if is_narrow(x.dtype):
         formula = _NARROW.get(formula, formula)
+    check = ctx.check_time if x.size >= _LONG else _no_check
     by_rows = axis == x.ndim - 1 and x.flags.c_contiguous and out.flags.c_contiguous and ctx.device == HOST
     if x.size <= _ELEMENTS or not by_rows:
-        formula(xp, x, out, axis)
+        formula(xp, x, out, axis, check)
         return
     row = x.shape[axis]
     rows_x, rows_out = x.reshape((-1, row)), out.reshape((-1, row))
@@ -83,7 +104,7 @@ def _evaluate(ctx: KernelContext, formula: _Formula, x: Array, out: Array, axis:
     def part(start: int, stop: int) -> None:
         for first in range(start, stop, step):
             last = min(first + step, stop)
-            formula(xp, rows_x[first:last], rows_out[first:last], 1)
+            formula(xp, rows_x[first:last], rows_out[first:last], 1, check)
 
     ctx.parallel_for(x.size // row, step, part)
 

@@ -6,6 +6,7 @@ Inverse and NGramRepeatBlock have no counterpart. What differs is said at each. 
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import prod
 from typing import Any
 
 from ort_py.contracts.graph_view import Array
@@ -15,6 +16,7 @@ from ort_py.errors import InvalidArgument
 from ort_py_array.checks import host_ints, shape_error
 from ort_py_array.contrib.schemas.notation import DOMAIN
 from ort_py_array.convolution_transpose import conv_transpose
+from ort_py_array.durations import ahead_of_decomposition
 from ort_py_array.gather import gather_nd
 from ort_py_array.generation import arange
 from ort_py_array.ordering import unique
@@ -88,6 +90,8 @@ def inverse(ctx: KernelContext, x: Array) -> Array:
         raise shape_error("Inverse needs square matrices.", ctx.node.location, [x.shape])
     if x.size == 0:
         return xp.zeros(x.shape, x.dtype)
+    # With one right side for each row, a solution takes six times as long as the decomposition alone.
+    ahead_of_decomposition(ctx, x.shape[-1], count=6 * prod(x.shape[:-2]))
     try:
         return rounded(xp.linalg.inv(widened(xp, x)), x.dtype)
     except ValueError as error:  # NumPy's LinAlgError is one

@@ -88,16 +88,20 @@ def _fill(
     tall, height = pixels, 0
     for level in np.unique(down[(down >= 0) & (across >= 0)]).tolist():
         while height < level:
+            ctx.check_time()
             tall = xp.maximum(tall[:, : -(1 << height)], tall[:, 1 << height :])
             height += 1
         wide, width = tall, 0
         for other in np.unique(across[(down == level) & (across >= 0)]).tolist():
             while width < other:
+                ctx.check_time()
                 wide = xp.maximum(wide[:, :, : -(1 << width)], wide[:, :, 1 << width :])
                 width += 1
+            ctx.check_time()
             flat = xp.ascontiguousarray(wide).reshape((-1, pixels.shape[-1]))
             found = np.nonzero((down == level) & (across == other))
             for start in range(0, len(found[0]), step):
+                ctx.check_time()
                 region, row, column = (index[start : start + step] for index in found)
                 tops = rows[0][region, row], rows[1][region, row] - (1 << level)
                 lefts = columns[0][region, column], columns[1][region, column] - (1 << other)
