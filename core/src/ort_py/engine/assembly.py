@@ -224,6 +224,7 @@ class Assembler:
                 )
                 program = compile_plan(plan, reuses_memory=reuses_memory(self._options))
                 release_weights(self.model)
+                self.model.node_types.clear()
         except BaseException:
             _close_all(compiled)
             raise

@@ -10,7 +10,7 @@ value by a node of an inner graph. Graphs nest and chain deeply in hostile model
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import field
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -302,6 +302,8 @@ class Model:
         external_files: Path and content of each file of external data that was read for it, whatever was folded away.
         budget: Limits of the load, asked before types are inferred and before changes. Without bounds once the model is
             loaded.
+        node_types: Types that ONNX inferred for the outputs of a node, by all that they depend on, for nodes that equal
+            it: a model repeats its blocks. Emptied once a session has planned.
         graph: The main graph.
     """
 
@@ -321,4 +323,5 @@ class Model:
     declared_outputs: list[ValueType | None] = field(default_factory=list)
     external_files: list[tuple[str, FileIdentity]] = field(default_factory=list)
     budget: Budget = field(default_factory=lambda: Budget(Limits.unlimited()))
+    node_types: dict[Hashable, tuple[ValueType | None, ...]] = field(default_factory=dict)
     graph: Graph = field(init=False)

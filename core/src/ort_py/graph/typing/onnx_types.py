@@ -1,12 +1,12 @@
 """Types of one node's outputs from its inputs' types, as ONNX's own inference gives them.
 
 Used by `node_types`, which also asks plug-ins, and by `function_views`, which does not. Operators that inference cannot
-be trusted with go to `inference_gaps`.
+be trusted with go to `inference_gaps`. Each kind of node is inferred once for a model, however often that repeats it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable, Mapping
 from typing import Any
 
 import numpy as np
@@ -53,13 +53,57 @@ def infer_onnx_node(node: Node, contents: Contents = constant_contents) -> list[
             why=fault,
             fix="A transform must check the inputs and attributes before it creates such a node.",
         )
+    known = {value: contents(value) for value in node.reads()}
+    signature = _signature(node, known)
+    found = node.graph.model.node_types.get(signature) if signature is not None else None
+    if found is None:
+        found = _infer(node, known)
+        if found is None:
+            return gap_types(node)
+        if signature is not None:
+            node.graph.model.node_types[signature] = found
+    return list(found)
+
+
+def _signature(node: Node, known: Mapping[Value, np.ndarray[Any, Any] | None]) -> Hashable | None:
+    """All that the types of a node's outputs depend on; None where that is more than it is worth to compare.
+
+    Names are no part of it: inference returns sizes and the names of sizes that its inputs have.
+    """
+    attributes: list[Hashable] = []
+    for name, attribute in node.attributes.items():
+        if isinstance(attribute, tuple):
+            if not all(isinstance(one, int | float | str | bytes) for one in attribute):
+                return None
+            attributes.append((name, attribute, tuple(map(type, attribute))))  # 1 and 1.0 are equal
+        elif isinstance(attribute, int | float | str | bytes):
+            attributes.append((name, attribute, type(attribute)))
+        else:
+            return None  # a tensor or a graph
+    read: list[Hashable] = []
+    for value in node.inputs:
+        content = known[value] if value is not None else None
+        if content is not None and content.dtype.hasobject:
+            return None
+        seen = (content.dtype, content.shape, content.tobytes()) if content is not None else None
+        read.append((value.type, seen) if value is not None else None)
+    written = tuple([value is not None for value in node.outputs])
+    imports = tuple(node.graph.model.opset_imports.items())
+    return node.op_type, node.domain, node.opset_version, tuple(attributes), tuple(read), written, imports
+
+
+def _infer(node: Node, known: Mapping[Value, np.ndarray[Any, Any] | None]) -> tuple[ValueType | None, ...] | None:
+    """Ask ONNX; None where it cannot be asked.
+
+    Args:
+        known: Values that the node reads, with their contents.
+    """
     types: dict[str, onnx.TypeProto] = {}
     data: dict[str, onnx.TensorProto] = {}
-    for value in node.reads():
+    for value, content in known.items():
         types[value.name] = onnx.TypeProto()
         if value.type is not None:
             fill_type(types[value.name], value.type)
-        content = contents(value)
         if content is not None:
             data[value.name] = onnx.TensorProto()
             fill_tensor(data[value.name], content, value.name)
@@ -79,7 +123,7 @@ def infer_onnx_node(node: Node, contents: Contents = constant_contents) -> list[
                 opset_imports=list(written.opset_import),
             )
     except InferenceUnavailable:
-        return gap_types(node)
+        return None
     except OrtPyError:
         raise  # the time for loading is over, or inference ended the process that it ran in
     except Exception as error:  # onnx raises many types here
@@ -90,7 +134,7 @@ def infer_onnx_node(node: Node, contents: Contents = constant_contents) -> list[
             fix="A transform must check shapes and types before it creates such a node.",
         ) from error
     results = [found.get(value.name) if value is not None else None for value in node.outputs]
-    return [type_from_proto(proto) if proto is not None else None for proto in results]
+    return tuple([type_from_proto(proto) if proto is not None else None for proto in results])
 
 
 def _infer_as_model(
