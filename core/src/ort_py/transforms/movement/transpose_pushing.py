@@ -87,8 +87,24 @@ class _Region:
             for reader in self._readers(name):
                 if reader.name in inside or reader.op_type == "Transpose":
                     continue
-                if self._take([*self.nodes, reader]):
+                if self._add(reader):
                     return True
+        return False
+
+    def _add(self, node: NodeSpec) -> bool:
+        """Take one more node in; leaves the region as it was where it cannot be computed.
+
+        All others are computed anew only where one of them reads what it writes.
+        """
+        outputs = set(_names(node.outputs))
+        read = {name for one in self.nodes for name in _names(one.inputs)}
+        if not outputs.isdisjoint(read) or not outputs.isdisjoint(self.sources.values()):
+            return self._take([*self.nodes, node])
+        sources = set(self.sources)
+        if self._push(node, {name for one in self.nodes for name in _names(one.outputs)} | outputs):
+            return True
+        for name in [name for name in self.sources if name not in sources]:
+            del self.sources[name], self.known[name]
         return False
 
     def _readers(self, name: str) -> list[NodeSpec]:
@@ -103,16 +119,26 @@ class _Region:
         self._enter(self.start, self.permutation)
         inside = {name for node in nodes for name in _names(node.outputs)}
         for node in _sorted(nodes):
-            self._enter_transposes(node, inside)
-            pushed = push(node, self.known, self.graph) if self._touched(node) else None
-            if pushed is None:
+            if not self._push(node, inside):
                 self.pushed, self.known, self.sources, self.nodes = before
                 return False
-            self.nodes.append(node)
-            self.pushed[node.name] = pushed
-            for value, permutation in zip(node.outputs, pushed.outputs, strict=True):
-                if value is not None:
-                    self.known[value.name] = permutation
+        return True
+
+    def _push(self, node: NodeSpec, inside: set[str]) -> bool:
+        """Compute how one more node is computed, which none of the others reads; False where it cannot be.
+
+        Args:
+            inside: Values that the region computes.
+        """
+        self._enter_transposes(node, inside)
+        pushed = push(node, self.known, self.graph) if self._touched(node) else None
+        if pushed is None:
+            return False
+        self.nodes.append(node)
+        self.pushed[node.name] = pushed
+        for value, permutation in zip(node.outputs, pushed.outputs, strict=True):
+            if value is not None:
+                self.known[value.name] = permutation
         return True
 
     def _enter_transposes(self, node: NodeSpec, inside: set[str]) -> None:
