@@ -87,6 +87,10 @@ class Miss:
     near: bool = False
 
 
+_MISS = Miss()
+"""Nothing fits, and there is nothing to report: the answer at most nodes."""
+
+
 @dataclass(frozen=True, slots=True)
 class _State:
     values: dict[str, ValueSpec | None]
@@ -106,8 +110,10 @@ def find_match(
         accept: Says why a match will not do, ``""`` where it will; another way to match is tried then.
     """
     if anchor.op_type not in pattern.op_types or anchor.domain != pattern.domain:
-        return Miss()
+        return _MISS
     matcher = _Matcher(graph)
+    if not matcher.may_begin(pattern, anchor):
+        return _MISS
     for state in matcher.node(pattern, anchor, _State({}, {})):
         reason = matcher.read_elsewhere(state, anchor)
         if not reason:
@@ -195,12 +201,19 @@ class _Matcher:
         if len(node.inputs) > count and not pattern.rest:
             self.miss(len(nodes), f"{title} has {len(node.inputs)} inputs, not {count}")
             return
-        given = (*node.inputs[:count], *[None] * (count - len(node.inputs)))
+        given = _padded(node.inputs, count)
         first = len(nodes) == 1
         if not first or self._promising(pattern.inputs, given):
             yield from self._inputs(pattern.inputs, given, state, title)
         if pattern.commutative and (not first or self._promising(pattern.inputs, given[::-1])):
             yield from self._inputs(pattern.inputs, given[::-1], state, title)
+
+    def may_begin(self, pattern: Op, anchor: NodeSpec) -> bool:
+        """Return whether more than the anchor may fit, without a look at the anchor itself."""
+        given = _padded(anchor.inputs, len(pattern.inputs))
+        if self._promising(pattern.inputs, given):
+            return True
+        return pattern.commutative and self._promising(pattern.inputs, given[::-1])
 
     def _promising(self, patterns: tuple[Pattern, ...], values: tuple[ValueSpec | None, ...]) -> bool:
         """Return whether more than the anchor may fit. Most nodes fail here, at no cost and with nothing to report."""
@@ -305,6 +318,11 @@ class _Matcher:
                 if outside:
                     return f"'{output.name}', which {node.op_type} '{node.name}' writes, is read by '{outside[0]}' too"
         return ""
+
+
+def _padded(values: tuple[ValueSpec | None, ...], count: int) -> tuple[ValueSpec | None, ...]:
+    """The first `count` inputs of a node, as far as it has so many, and None for the others."""
+    return values if len(values) == count else (*values[:count], *[None] * (count - len(values)))
 
 
 def _is_number(array: Array, number: float) -> bool:

@@ -73,6 +73,8 @@ class RuleIndex:
 
     def __init__(self, rules: Sequence[tuple[RewriteRule, PassReport]]) -> None:
         self.rules = rules
+        self._looking = [(rule.op_types, (rule, report)) for rule, report in rules]
+        self._candidates: dict[str, list[tuple[RewriteRule, PassReport]]] = {}
         self._present: set[str] = set()
         self._of_type: dict[str, list[tuple[RewriteRule, PassReport]]] = {}
 
@@ -91,7 +93,11 @@ class RuleIndex:
     def of(self, op_type: str) -> list[tuple[RewriteRule, PassReport]]:
         found = self._of_type.get(op_type)
         if found is None:
-            found = [entry for entry in self.rules if entry[0].concerns(op_type, self._present)]
+            candidates = self._candidates.get(op_type)
+            if candidates is None:
+                candidates = [entry for wanted, entry in self._looking if wanted is None or op_type in wanted]
+                self._candidates[op_type] = candidates
+            found = [entry for entry in candidates if entry[0].concerns(op_type, self._present)]
             self._of_type[op_type] = found
         return found
 
