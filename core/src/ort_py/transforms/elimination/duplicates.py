@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -116,7 +117,7 @@ def _input_key(value: ValueSpec, graph: GraphEditor, contents: dict[str, Hashabl
         contents[value.name] = value.name
         sizes = value.shape if value.shape is not None else (None,)
         if all(isinstance(size, int) for size in sizes):
-            count = int(np.prod([size for size in sizes if isinstance(size, int)], dtype=np.int64))
+            count = prod(size for size in sizes if isinstance(size, int))
             array = graph.constant(value) if count <= _SMALL else None
             if array is not None and array.nbytes <= _SMALL:
                 contents[value.name] = _array_key(array)

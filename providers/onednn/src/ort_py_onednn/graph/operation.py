@@ -46,9 +46,9 @@ Post: TypeAlias = Function | Combine
 Chain: TypeAlias = list[Post]
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Operation:
-    """One operation of a region.
+    """One operation of a region, which equals no other: a list of them is searched for this one.
 
     Attributes:
         kind: The ONNX operator, or ``"eltwise"`` (no work of its own, `posts` say what) or ``"binary"``.
