@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ort_py.errors import InvalidArgument, InvalidGraph, LimitError
+from ort_py_array.text import tfidf
 from ort_py_kit.kernel_runner import LocalKernelContext, make_node_spec
 
 from ..oracle import DEFINITIONS, i64, run
@@ -125,6 +126,37 @@ def test_enormous_skips_end() -> None:
     """No window is longer than the sequence, however many items it may skip."""
     (y,) = run("TfIdfVectorizer", [i64(3, 0, 0, 4)], opset=9, **{**SMALL, "max_skip_count": 1 << 60})
     np.testing.assert_array_equal(y, [0, 0, 1])
+
+
+class Late(LocalKernelContext):
+    """A run whose time is over at the tenth look at the clock."""
+
+    looks = 0
+
+    def check_time(self, ahead: float = 0.0) -> None:
+        self.looks += 1
+        if self.looks == 10:
+            raise LimitError("too late")
+
+
+def test_each_skip_looks_at_the_clock() -> None:
+    """A sequence has as many kinds of windows as items."""
+    items = i64(*[3, 0] * 50)
+    node = make_node_spec("TfIdfVectorizer", [items], opset=9, attributes={**SMALL, "max_skip_count": 1 << 60})
+    definition = next(one for one in DEFINITIONS if one.op_type == "TfIdfVectorizer")
+    with pytest.raises(LimitError, match="too late"):
+        definition.factory(Late(node))(items)
+
+
+@pytest.mark.parametrize("mode", ["TF", "IDF", "TFIDF"])
+def test_occurrences_are_counted_in_batches(mode: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that is in two batches is counted twice, and for IDF once."""
+    attributes = {**pool_of(3, texts=False), "min_gram_length": 1, "max_gram_length": 3, "max_skip_count": 4}
+    attributes |= {"mode": mode, "weights": [0.5 + place for place in range(len(attributes["ngram_indexes"]))]}
+    items = np.random.default_rng(3).integers(0, 5, (3, 40))
+    monkeypatch.setattr(tfidf, "_TOGETHER", 7)
+    (y,) = run("TfIdfVectorizer", [items], opset=9, **attributes)
+    np.testing.assert_allclose(y, [naive(row.tolist(), attributes) for row in items])
 
 
 class Capped(LocalKernelContext):

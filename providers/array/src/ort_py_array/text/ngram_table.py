@@ -9,7 +9,7 @@ Comes before `tfidf`. It is independent of counts and weights.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -72,7 +72,12 @@ def _mark(end: Array, places: Array, first: int) -> None:
 
 
 def hits(
-    xp: Any, table: NgramTable, sequences: Array, lengths: tuple[int, int], skips: int
+    xp: Any,
+    table: NgramTable,
+    sequences: Array,
+    lengths: tuple[int, int],
+    skips: int,
+    check: Callable[[], None],
 ) -> Iterator[tuple[Array, Array]]:
     """Every occurrence of an n-gram: pairs of arrays of rows and n-grams.
 
@@ -82,6 +87,7 @@ def hits(
         sequences: ``(rows, items)`` of item numbers, -1 for items that are in no n-gram.
         lengths: Least and greatest length that counts.
         skips: How many items may lie between neighbours of a window. Single items are counted once.
+        check: Called before each kind of window is looked for: there may be as many as items.
     """
     columns = sequences.shape[1]
     least, greatest = lengths[0], min(lengths[1], len(table.ends))
@@ -95,6 +101,7 @@ def hits(
         for length in range(2, greatest + 1):
             if starts.size == 0:
                 break
+            check()
             inside = xp.flatnonzero(starts % columns + (length - 1) * distance < columns)
             starts, place = starts.take(inside), place.take(inside)
             item = flat.take(starts + (length - 1) * distance)

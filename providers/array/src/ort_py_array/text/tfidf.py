@@ -6,7 +6,7 @@ looked up in `ngram_table`, and what is found is counted. Sequences of strings r
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -20,6 +20,9 @@ from ort_py_array.key_places import place_finder
 from ort_py_array.text.ngram_table import hits, ngram_table
 
 __all__ = ["KERNELS", "tfidf_vectorizer"]
+
+_TOGETHER = 1 << 20
+"""Items that are looked up, sums that are held, and occurrences that are counted at a time."""
 
 
 def tfidf_vectorizer(ctx: KernelContext) -> KernelCallable:
@@ -65,6 +68,26 @@ def tfidf_vectorizer(ctx: KernelContext) -> KernelCallable:
     weight = xp.asarray(weights) if weights.size and mode != "TF" else None
     once, count = mode == "IDF", columns.size
 
+    def counted(x: Array) -> Array:
+        """The sums of some sequences, float64."""
+        rows = x.shape[0]
+        sums = xp.zeros(rows * width, xp.float64)
+
+        def add(row: Array, gram: Array) -> None:
+            added = None if weight is None else weight.take(gram)
+            xp.add(sums, xp.bincount(row * width + place.take(gram), weights=added, minlength=sums.size), out=sums)
+
+        seen = xp.zeros(0, xp.int64)
+        found = hits(xp, table, number(x).reshape(x.shape), (least, greatest), skips, ctx.check_time)
+        for row, gram in _batches(xp, found):
+            if once:
+                seen = xp.unique(xp.concatenate([seen, row * count + gram]))
+            else:
+                add(row, gram)
+        if once:
+            add(seen // count, seen % count)
+        return sums.reshape((rows, width))
+
     def run(x: Array) -> Array:
         if x.ndim > 2:
             raise InvalidArgument(
@@ -74,20 +97,31 @@ def tfidf_vectorizer(ctx: KernelContext) -> KernelCallable:
         shape = (rows, width) if x.ndim == 2 else (width,)
         if rows * width > LARGE:
             ctx.check_allocation(shape, xp.float32)
-        sequences = number(x).reshape((rows, x.shape[-1] if x.ndim else 1))
-        pairs = list(hits(xp, table, sequences, (least, greatest), skips))
-        if not pairs:
-            return xp.zeros(shape, xp.float32)
-        row = xp.concatenate([one for one, _ in pairs])
-        gram = xp.concatenate([one for _, one in pairs])
-        if once:
-            distinct = xp.unique(row * count + gram)
-            row, gram = distinct // count, distinct % count
-        added = None if weight is None else weight.take(gram)
-        sums = xp.bincount(row * width + place.take(gram), weights=added, minlength=rows * width)
-        return sums.astype(xp.float32).reshape(shape)
+        sequences = x.reshape((rows, x.shape[-1] if x.ndim else 1))
+        y = xp.empty((rows, width), xp.float32)
+        some = max(1, _TOGETHER // max(1, sequences.shape[1], width))
+        for start in range(0, max(1, rows), some):
+            ctx.check_time()
+            y[start : start + some] = counted(sequences[start : start + some])
+        return y.reshape(shape)
 
     return run
+
+
+def _batches(xp: Any, found: Iterable[tuple[Array, Array]]) -> Iterator[tuple[Array, Array]]:
+    """Join what is found until there is enough of it: skips make it many times the size of the sequences."""
+    rows: list[Array] = []
+    grams: list[Array] = []
+    size = 0
+    for row, gram in found:
+        rows.append(row)
+        grams.append(gram)
+        size += row.size
+        if size >= _TOGETHER:
+            yield xp.concatenate(rows), xp.concatenate(grams)
+            rows, grams, size = [], [], 0
+    if rows:
+        yield xp.concatenate(rows), xp.concatenate(grams)
 
 
 def _integer(node: NodeSpec, name: str, least: int) -> int:
