@@ -46,6 +46,71 @@ def test_a_reshape_that_copies_sizes_needs_no_shape() -> None:
     assert target.weight.array().tolist() == [0, 0, 2, 4]
 
 
+REPEATED = """g (float[B, S, 8] x, float[B, T, 8] m) => (float[B, T, 8] y) <
+    int64 i = {1}, int64 none = {0}, int64[1] zero = {0}, int64[1] one = {1}, int64[4] two = {1, 2, 1, 1},
+    int64[1] sixteen = {16}, %s
+> {
+    s = Shape(x) n = Gather(s, i) u = Unsqueeze(n, zero)
+    f = Gather(s, none) b = Unsqueeze(f, zero) t = Concat<axis = 0>(b, u, sixteen)
+    wide = Unsqueeze(x, one) twice = Expand(wide, two) flat = Reshape(twice, t)
+    r = Shape(flat) k = Gather(r, place) v = Unsqueeze(k, zero)
+    a = Slice(m, zero, u, one) y = Slice(a, zero, v, one)
+}"""
+
+
+def test_numbers_that_were_computed_before_are_taken_from_there() -> None:
+    """A value of which only a size was read that another one has, too, is not computed any more."""
+    model, _ = optimise(
+        REPEATED % "int64 place = {1}", ShapeComputationFolding(), feeds={"x": X, "m": np.concatenate([X, X], axis=1)}
+    )
+    assert operators(model) == {"Shape": 1, "Gather": 1, "Unsqueeze": 1, "Slice": 2}
+
+
+def test_numbers_that_may_differ_are_computed() -> None:
+    """Another size of the same value is another number: it is taken from where it was computed."""
+    model, _ = optimise(
+        REPEATED % "int64 place = {0}", ShapeComputationFolding(), feeds={"x": X, "m": np.concatenate([X, X], axis=1)}
+    )
+    assert operators(model)["Slice"] == 2
+    assert operators(model)["Gather"] == 2
+    assert operators(model)["Expand"] == 0
+
+
+@pytest.mark.parametrize("of", ["Shape(x)", "Shape(w)"])
+def test_sizes_of_one_name_may_differ_in_a_run(of: str) -> None:
+    """Height and width, or the rows of two inputs, are computed from the values that they belong to."""
+    model, _ = optimise(
+        f"""g (float[H, H] x, float[3, H] w) => (int64 y, int64 z) <int64 i = {{0}}, int64 j = {{1}}> {{
+            s = Shape(x) t = {of} a = Gather(s, i) b = Gather(t, j) y = Neg(a) z = Neg(b)
+        }}""",
+        ShapeComputationFolding(),
+        feeds={"x": np.zeros((4, 5), np.float32), "w": np.zeros((3, 7), np.float32)},
+    )
+    assert operators(model)["Gather"] == 2
+
+
+def test_equal_numbers_of_other_types_are_kept_apart() -> None:
+    """A Cast to another type of integers makes a value of its own."""
+    model, _ = optimise(
+        """g (float[B, S, 8] x) => (int32[3] y, int64[3] z) {
+            s = Shape(x) c = Cast<to = 6>(s) t = Shape(x) y = Neg(c) z = Neg(t)
+        }""",
+        ShapeComputationFolding(),
+        feeds={"x": X},
+    )
+    assert operators(model) == {"Shape": 1, "Cast": 1, "Neg": 2}
+
+
+def test_an_output_of_numbers_computed_before_is_kept() -> None:
+    """The caller gets both values, under their names."""
+    model, _ = optimise(
+        "g (float[B, S, 8] x) => (int64[3] y, int64[3] z) { y = Shape(x) z = Shape(x) }",
+        ShapeComputationFolding(),
+        feeds={"x": X},
+    )
+    assert operators(model) == {"Shape": 2}
+
+
 def test_empty_inputs_have_their_shape_still() -> None:
     """A batch of nothing is reshaped as before."""
     optimise(

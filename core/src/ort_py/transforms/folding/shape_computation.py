@@ -2,8 +2,9 @@
 
 Follows the numbers through a graph as type inference does (`ort_py.graph.typing.shape_data`), with the records of an
 editor, and every unknown size called by the value and the axis it belongs to. Numbers that are known completely become
-constants. Partly known arguments of a Reshape, Expand or Slice are replaced by ones that need no computation, such as
-"as in the input". The chains that computed them are then unused. Does not depend on the operators in between.
+constants, and those that an earlier node computed too are taken from it. Partly known arguments of a Reshape, Expand or
+Slice are replaced by ones that need no computation, such as "as in the input". The chains that computed them are then
+unused, and so are values of which only the shape was read. Does not depend on the operators in between.
 """
 
 from __future__ import annotations
@@ -39,13 +40,16 @@ class ShapeComputationFolding(GraphTransform):
     def run(self, graph: GraphEditor, context: TransformContext) -> TransformResult:
         changes = 0
         notes: list[str] = []
-        pending: list[tuple[GraphEditor, _Records]] = [(graph, _Records(graph, {}))]
+        pending: list[tuple[GraphEditor, _Records, _Origins]] = [(graph, _Records(graph, {}), _Origins(graph, {}))]
         while pending:
-            editor, data = pending.pop()
-            walk = _Walk(editor, data)
+            editor, data, origins = pending.pop()
+            walk = _Walk(editor, data, origins)
             changes += walk.run()
             notes += walk.notes
-            pending.extend((nested, _Records(nested, data.known())) for nested in editor.subgraphs())
+            pending.extend(
+                (nested, _Records(nested, data.known()), _Origins(nested, origins.known()))
+                for nested in editor.subgraphs()
+            )
         return TransformResult(changes, tuple(notes))
 
 
@@ -75,13 +79,49 @@ class _Records(ShapeData):
         return tuple([f"{value.name}[{axis}]" if size is None else size for axis, size in enumerate(known)])
 
 
+class _Origins(_Records):
+    """The same with sizes called by where they come from, and never by the names that the model gives to them.
+
+    A run may be fed inputs of which two sizes of one name differ: models of pictures of any height and width often call
+    both by one name. Sizes that are the same here are the same in every run.
+    """
+
+    def __init__(self, graph: GraphEditor, outer: dict[Hashable, Any]) -> None:
+        super().__init__(graph, outer)
+        self._shapes: dict[str, Shape] = {}
+
+    def follow(self, node: Any) -> None:
+        """Note the content of a node's output, and the sizes that a Reshape was told."""
+        super().follow(node)
+        if node.op_type == "Reshape" and not node.domain:
+            told = self.of(node.inputs[1])
+            shape = None if told is None or -1 in told.entries else target_shape(node, self)
+            if shape is not None:
+                self._shapes[node.outputs[0].name] = shape
+
+    def shape(self, value: ValueSpec | None) -> Shape | None:
+        known = super().shape(value)
+        if value is None or known is None:
+            return known
+        told = self._shapes.get(value.name, known)
+        sizes = told if len(told) == len(known) and told is not known else (None,) * len(known)
+        return tuple(
+            [
+                size if isinstance(size, int) else f"{value.name}[{axis}]" if origin is None else origin
+                for axis, (size, origin) in enumerate(zip(known, sizes, strict=True))
+            ]
+        )
+
+
 class _Walk:
     """One graph, its nodes in order."""
 
-    def __init__(self, graph: GraphEditor, data: _Records) -> None:
+    def __init__(self, graph: GraphEditor, data: _Records, origins: _Origins) -> None:
         self._graph = graph
         self._data = data
+        self._origins = origins
         self._better: set[str] = set()
+        self._computed: dict[Hashable, str] = {}
         self.notes: list[str] = []
 
     def run(self) -> int:
@@ -95,7 +135,8 @@ class _Walk:
                 continue
             node = self._typed(node)
             self._data.follow(node)
-            changes += self._folded(node) or self._reads_constants(node)
+            self._origins.follow(node)
+            changes += self._folded(node) or self._taken_from_earlier(node) or self._reads_constants(node)
         return changes
 
     def _typed(self, node: NodeSpec) -> NodeSpec:
@@ -125,6 +166,22 @@ class _Walk:
             return False
         name = self._graph.add_constant(f"{result.name}/known", array.astype(numpy_dtype(result.type.data_type)))
         self._graph.replace_uses(result, name)
+        self._graph.replace_nodes([node], ())
+        return True
+
+    def _taken_from_earlier(self, node: NodeSpec) -> bool:
+        """Put an earlier value in the place of a result of the same numbers, known or not."""
+        result = node.outputs[0] if len(node.outputs) == 1 else None
+        if result is None or not isinstance(result.type, TensorType):
+            return False
+        numbers = self._origins.of(result)
+        if numbers is None or not numbers.entries or None in numbers.entries:
+            return False
+        content = numbers.entries, numbers.scalar, result.type.data_type
+        earlier = self._computed.setdefault(content, result.name)
+        if earlier == result.name or self._graph.is_output(result):
+            return False
+        self._graph.replace_uses(result, earlier)
         self._graph.replace_nodes([node], ())
         return True
 
