@@ -17,6 +17,7 @@ from dataclasses import MISSING
 from functools import partial
 from operator import attrgetter
 from reprlib import recursive_repr
+from types import MemberDescriptorType
 from typing import TYPE_CHECKING, Any
 
 __all__ = ["dataclass"]
@@ -333,7 +334,12 @@ def _init(fields: _Fields) -> Any:
             value = f"_{place}"
         else:
             continue
-        body.append(f"_set(self, {entry.name!r}, {value})" if fields.frozen else f"self.{entry.name} = {value}")
+        slot = getattr(fields.cls, entry.name, None) if fields.frozen else None
+        if isinstance(slot, MemberDescriptorType):
+            names[f"_slot{place}"] = slot.__set__  # a third faster than by name
+            body.append(f"_slot{place}(self, {value})")
+        else:
+            body.append(f"_set(self, {entry.name!r}, {value})" if fields.frozen else f"self.{entry.name} = {value}")
     if hasattr(fields.cls, "__post_init__"):
         body.append("self.__post_init__()")
     listed = ["self", *parameters[False], *(["*", *parameters[True]] if parameters[True] else [])]
