@@ -113,14 +113,17 @@ class ProgramRecorder:
 
     def emit(self, code: Code, operands: Sequence[Amount], *, natural: bool = False) -> Amount:
         """The result of an instruction: the one that is there already where its operands are the same."""
-        if any(isinstance(operand, Unknown) for operand in operands):
-            return UNKNOWN
-        key = code, tuple((one.register,) if isinstance(one, Size) else (type(one), one) for one in operands)
+        listed: list[tuple[object, ...]] = []
+        for one in operands:
+            if isinstance(one, Unknown):
+                return UNKNOWN
+            listed.append((one.register,) if isinstance(one, Size) else (type(one), one))
+        key = code, tuple(listed)
         found = self._made.get(key)
         if found is None:
             place = len(self._code)
             self._code.append(
-                Instruction(code, tuple(self._operand(cast("int | float | Size", one)) for one in operands))
+                Instruction(code, tuple([self._operand(cast("int | float | Size", one)) for one in operands]))
             )
             # Results are numbered from -1 downwards as long as inputs may be added.
             found = self._made[key] = Size(self, -1 - place, natural=natural)
