@@ -112,6 +112,13 @@ def test_what_is_made_inside_and_reaches_an_output() -> None:
     np.testing.assert_array_equal(y, [[NAN, NAN], [0.5, 0.5]])
 
 
+@pytest.mark.parametrize("value", [2, -1])
+def test_what_is_made_inside_may_be_an_output_itself(value: float) -> None:
+    """The flag of a region looks at the value, and not at the end of the model that returns it."""
+    text = "g (float[3] x) => (float[3] r, float[3] y) { r = Log(x) y = Relu(r) }"
+    _run(text, x=np.array([1, value, 3], np.float32))
+
+
 def test_integers_beyond_32_bits() -> None:
     """An end that is 'to the end' is that when it is fed, too."""
     text = "g (float[5] x, int64[1] a, int64[1] b) => (float[n] y) { y = Slice(x, a, b) }"

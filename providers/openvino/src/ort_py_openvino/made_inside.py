@@ -54,7 +54,9 @@ def add_flag(model: Any, names: Sequence[str]) -> None:
     """
     openvino = module_once()
     operations = openvino.opset13
-    found = {name: output for one in model.get_ops() for output in one.outputs() for name in output.get_names()}
+    # A result has the names of what it returns, and nothing may read it.
+    makers = [one for one in model.get_ops() if one.get_type_name() != "Result"]
+    found = {name: output for one in makers for output in one.outputs() for name in output.get_names()}
     flags = []
     for name in names:
         value = found.get(name)
