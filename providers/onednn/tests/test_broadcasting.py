@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 
@@ -131,3 +133,25 @@ def test_a_layer_without_time_steps_keeps_its_state() -> None:
     found = session.run(None, {"x": np.zeros((0, 5, 2), np.float32), "w": w, "r": r, "h": h, "c": c})
     assert_close(found[0], h)
     assert_close(found[1], c)
+
+
+@pytest.mark.parametrize(
+    "order", [(1, 0), (1, 0, 2), (2, 0, 1), (1, 0, 2, 3), (2, 1, 0, 3), (3, 2, 1, 0), (1, 2, 3, 0)]
+)
+def test_operands_of_values_whose_axes_are_exchanged(order: tuple[int, ...]) -> None:
+    """Behind a Transpose the second operand that broadcasts is read where it lies, along any of the axes."""
+    rng = np.random.default_rng(2)
+    shape = (5, 7, 8, 3)[: len(order)]
+    x = rng.standard_normal([shape[order.index(axis)] for axis in range(len(order))]).astype(np.float32)
+    options = ort.SessionOptions()
+    options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
+    for kept in itertools.product((False, True), repeat=len(order)):
+        narrow = tuple(size if stays else 1 for size, stays in zip(shape, kept, strict=True))
+        c = rng.standard_normal(narrow).astype(np.float32)
+        dims = [",".join(map(str, one)) for one in (x.shape, narrow, shape)]
+        text = f"""g (float[{dims[0]}] x, float[{dims[1]}] c) => (float[{dims[2]}] y)
+        {{ t = Transpose<perm = [{",".join(map(str, order))}]>(x) a = Add(t, t) b = Mul(a, c) y = Sigmoid(b) }}"""
+        session = ort.InferenceSession(model_from_text(text, 21).SerializeToString(), options, providers=_HERE)
+        assert {one.provider for one in session.placement.nodes} == {"DnnlExecutionProvider"}
+        wanted = 1 / (1 + np.exp(-2 * x.transpose(order) * c))
+        assert_close(session.run(None, {"x": x, "c": c})[0], wanted, context=f"{narrow}")

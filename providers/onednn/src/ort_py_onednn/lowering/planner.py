@@ -189,7 +189,7 @@ class Planner(LayoutPlanner):
                 first, second = self.reshaped(left, narrow[0]), self.reshaped(right, narrow[1])
                 found = self.combine(algorithm, first, second)
                 return self.apply(self.reshaped(found, shape), posts)
-        taken = _without_vectors(posts, dims)
+        taken = min(_without_vectors(posts, dims), self._without_narrow(posts, desc))
         found = self.with_posts(
             build,
             lambda _: {Argument.SRC: left, Argument.SRC_1: right},
@@ -199,6 +199,21 @@ class Planner(LayoutPlanner):
             in_place=Argument.SRC,
         )
         return self.apply(found, posts[taken:])
+
+    def _without_narrow(self, posts: Sequence[Post], desc: Desc) -> int:
+        """Number of the posts that a function of two values takes whose axes lie in a given order.
+
+        oneDNN 3.2's code for such a function finds the elements of operands that broadcast as if channels lay where
+        they usually do: behind the batch, or last. In any other order it reads others, outside of the operand too.
+        """
+        if desc.is_plain or desc.is_blocked or desc.same(Desc.channels_last(desc.dims, desc.dtype)):
+            return len(posts)
+        narrow = (
+            isinstance(post, Combine)
+            and (post.algorithm & PER_CHANNEL or 1 < math.prod(self.value(post.value).dims) < math.prod(desc.dims))
+            for post in posts
+        )
+        return next((place for place, one in enumerate(narrow) if one), len(posts))
 
     def _hides(self, primitive: Primitive, posts: Sequence[Post]) -> bool:
         """Return whether a post-op may lose NaN and the processor's flags would not tell: in code that raises none, or
