@@ -106,8 +106,17 @@ def test_group_normalization_refuses_groups_that_do_not_divide(opset: int, group
         run("GroupNormalization", [X, *_parameters(size, size)], opset=opset, num_groups=groups)
 
 
+@pytest.mark.parametrize("operator", ["InstanceNormalization", "GroupNormalization"])
+def test_parameters_by_channel_have_one_axis(operator: str) -> None:
+    """The specification gives them one; onnxruntime refuses others, too."""
+    scale, bias = _parameters(6, 6)
+    groups = {"num_groups": 3} if operator == "GroupNormalization" else {}
+    with pytest.raises(InvalidArgument, match=re.escape("A parameter of shape [1, 6] does not fit")):
+        run(operator, [X, scale, bias.reshape(1, 6)], opset=21, **groups)
+
+
 def test_group_normalization_18_refuses_parameters_by_channel() -> None:
-    with pytest.raises(InvalidArgument, match="scale has 6 and bias 6 entries instead of 2"):
+    with pytest.raises(InvalidArgument, match=re.escape("scale has shape [6] and bias [6] instead of [2]")):
         run("GroupNormalization", [X, *_parameters(6, 6)], opset=18, num_groups=2)
 
 

@@ -87,12 +87,12 @@ def _stash(xp: Any, ctx: KernelContext, x: Array, stash_type: int) -> Array:
 def _channels(ctx: KernelContext, x: Array, *parameters: Array) -> None:
     wanted = x.shape[1] if x.ndim > 1 else 1
     for parameter in parameters:
-        if parameter.size != wanted:
+        if tuple(parameter.shape) != (wanted,):
             raise InvalidArgument(
                 f"A parameter of shape {list(parameter.shape)} does not fit an input of shape {list(x.shape)}, "
                 f"which has {wanted} channels.",
                 where=ctx.node.location,
-                fix=f"Give it {wanted} entries.",
+                fix=f"Give it the shape [{wanted}].",
             )
 
 
@@ -242,9 +242,9 @@ def group_normalization_18(
     """Like `group_normalization`, but scale and bias hold one entry per group."""
     xp = ctx.xp
     y = _grouped(ctx, widened(xp, x), num_groups, epsilon)
-    if scale.size != num_groups or bias.size != num_groups:
+    if not tuple(scale.shape) == tuple(bias.shape) == (num_groups,):
         raise InvalidArgument(
-            f"scale has {scale.size} and bias {bias.size} entries instead of {num_groups}.",
+            f"scale has shape {list(scale.shape)} and bias {list(bias.shape)} instead of [{num_groups}].",
             where=ctx.node.location,
             fix="Before opset 21 scale and bias have one entry for each group.",
         )

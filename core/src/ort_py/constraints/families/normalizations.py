@@ -6,13 +6,7 @@ from collections.abc import Mapping
 
 from ort_py.constraints.families.elementwise import first_shape
 from ort_py.constraints.scope import Constraint, NodeScope, Outputs, Violation
-from ort_py.constraints.sizes import Amount, equal, product, remainder
-
-
-def _entries(n: NodeScope, place: int, count: Amount, what: str) -> None:
-    """State how many elements a parameter has, whatever its axes of 1 are."""
-    found = product(n.shape(place))
-    n.require(equal(found, count), what + " has {} entries instead of {}", found, count)
+from ort_py.constraints.sizes import Amount, equal, remainder
 
 
 def _batch(n: NodeScope) -> Outputs:
@@ -43,8 +37,8 @@ def _root_mean_square(n: NodeScope) -> Outputs:
 
 def _instance(n: NodeScope) -> Outputs:
     shape = n.require_rank(0, 2)
-    _entries(n, 1, shape[1], "scale")
-    _entries(n, 2, shape[1], "bias")
+    n.require_same(1, (shape[1],), "scale")
+    n.require_same(2, (shape[1],), "bias")
     return [shape]
 
 
@@ -55,8 +49,8 @@ def _group(n: NodeScope) -> Outputs:
         raise Violation(f"num_groups is {groups}")
     n.require(equal(remainder(shape[1], groups), 0), "{} channels cannot be divided into {} groups", shape[1], groups)
     count: Amount = groups if n.since_version < 21 else shape[1]
-    _entries(n, 1, count, "scale")
-    _entries(n, 2, count, "bias")
+    n.require_same(1, (count,), "scale")
+    n.require_same(2, (count,), "bias")
     return [shape]
 
 

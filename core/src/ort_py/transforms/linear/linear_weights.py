@@ -154,7 +154,7 @@ def _product(node: NodeSpec, weight: Array, bias: Array | None) -> Linear | str:
         return "its weights are not a matrix"
     channels = weight.shape[0 if node.attributes.get("transB", 0) else 1]
     if bias is not None:
-        if bias.size not in (1, channels) or bias.shape[-1:] not in ((1,), (channels,), ()):
+        if bias.size not in (1, channels) or bias.shape[-1:] not in ((bias.size,), ()):
             return "its bias differs from row to row"
         bias = np.broadcast_to(bias.reshape(-1), (channels,))
     if node.op_type == "Gemm" and (not node.attributes.get("beta", 1.0) or node.since_version < 7):
