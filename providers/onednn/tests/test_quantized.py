@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from onnx import TensorProto
 
 import ort_py as ort
+from ort_py_kit.tolerances import assert_close
 from ort_py_onednn.execution.region import DnnlRegion
 from providers.onednn.tests.models import model, narrow_weights, node, open_session, run_here, run_plain
 
@@ -78,7 +79,7 @@ def test_quantised_convolutions(
     x_zero, y_zero = (rng.integers(*LIMITS[kind], endpoint=True).astype(kind) for kind in (source, made))
     bias = rng.integers(-2000, 2000, outputs).astype(np.int32)
     y_scale = _scale(0.05 * channels * kernel * kernel)
-    constants = {
+    constants: dict[str, Array] = {
         "xs": _scale(0.02),
         "xz": np.array(x_zero),
         "w": w,
@@ -120,7 +121,7 @@ def test_quantised_products(
     scales = rng.uniform(0.01, 0.1, columns if per_column else 1).astype(np.float32)
     a_zero, y_zero = (rng.integers(*LIMITS[kind], endpoint=True).astype(kind) for kind in (source, made))
     y_scale = _scale(0.01 * depth)
-    constants = {
+    constants: dict[str, Array] = {
         "as": _scale(0.03),
         "az": np.array(a_zero),
         "b": b,
@@ -271,7 +272,7 @@ def test_averages_of_integers(op_type: str, kind: str) -> None:
         node(op_type, "r", "m", **attributes),
         node("QuantizeLinear", "m t u", "y"),
     ]
-    constants = {
+    constants: dict[str, Array] = {
         "s": _scale(0.1),
         "z": np.array(31, kind),
         "t": _scale(0.0713),
@@ -316,7 +317,7 @@ def test_products_quantised_in_a_run(held: str) -> None:
     x = rng.standard_normal((2, 5, 48)).astype(np.float32)
     zero = 128 if held == "uint8" else 0
     b = (rng.integers(-100, 101, (48, 24)) + zero).astype(held)
-    constants = {
+    constants: dict[str, Array] = {
         "b": b,
         "s": rng.uniform(0.01, 0.02, 24).astype(np.float32),
         "z": np.full(24, zero, held),
@@ -427,3 +428,41 @@ def test_an_operand_between_a_product_and_its_rounding(
     exact = (x.astype(np.float64) - 120) @ w.astype(np.float64) * np.float64(np.float32(0.05)) * np.float32(0.02)
     joined = np.maximum(np.maximum(exact, k), 1) if form.startswith("Max") else exact + k + ("one" in form)
     _check(found, joined / np.float64(np.float32(0.1)), 100)
+
+
+@pytest.mark.parametrize(
+    ("size", "kernel", "dilations", "pads"),
+    [
+        ((3, 7), (7, 5), (2, 1), (10, 0, 12, 1)),
+        ((7, 9), (5, 3), (1, 2), (4, 3, 4, 3)),
+        ((14, 20), (5, 5), (3, 1), (3, 0, 4, 0)),
+        ((5, 20), (7, 1), (1, 1), (3, 0, 6, 0)),
+        ((14, 14), (3, 3), (1, 1), (1, 1, 1, 1)),
+    ],
+)
+def test_padding_of_integers_with_a_zero_point(
+    size: tuple[int, int], kernel: tuple[int, int], dilations: tuple[int, int], pads: tuple[int, ...]
+) -> None:
+    """A window that leaves the picture at either side counts zeros there, whatever the zero point is."""
+    rng = np.random.default_rng(0)
+    x = rng.integers(0, 256, (2, 32, *size)).astype(np.uint8)
+    weights = narrow_weights(rng, (8, 32, *kernel))
+    constants: dict[str, Array] = {
+        "scale": np.array(0.03125, np.float32),
+        "zero": np.array(192, np.uint8),
+        "w": weights,
+        "scales": np.full(8, 0.015625, np.float32),
+        "zeros": np.zeros(8, np.int8),
+    }
+    nodes = [
+        node("DequantizeLinear", "x scale zero", "a"),
+        node("DequantizeLinear", "w scales zeros", "b", axis=0),
+        node("Conv", "a b", "y", dilations=list(dilations), pads=list(pads)),
+    ]
+    data = model(nodes, {"x": x}, constants, opset=17)
+    (result,) = run_here(data, {"x": x})
+    real = np.pad(x.astype(np.float64) - 192, ((0, 0), (0, 0), pads[::2], pads[1::2]))
+    reach = [(k - 1) * d + 1 for k, d in zip(kernel, dilations, strict=True)]
+    windows = np.lib.stride_tricks.sliding_window_view(real, reach, (2, 3))[..., :: dilations[0], :: dilations[1]]
+    exact = np.einsum("nchwij,ocij->nohw", windows, weights.astype(np.float64)) * 0.03125 * 0.015625
+    assert_close(result, exact.astype(np.float32))

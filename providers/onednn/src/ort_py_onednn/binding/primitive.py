@@ -153,16 +153,21 @@ class Primitive:
         scaling: Scaling = UNSCALED,
         algorithm: int = 0,
         each: int = 1,
+        avoids: Callable[[str], bool] | None = None,
     ) -> None:
         e = engine()
         c = e.c
         pd = ffi.gc(_descriptor(call, create, posts, scaling), c.dnnl_primitive_desc_destroy)
         self.implementation = _implementation(pd)
+        if avoids is not None and avoids(self.implementation):
+            if not _finds_other(pd, avoids):
+                raise Unimplemented(f"{call}: {self.implementation} computes something else")
+            self.implementation = _implementation(pd)
         self.lasting = is_lasting(self.implementation)
         self.is_one_too_many = self.lasting and is_used_up()
         if self.is_one_too_many:
             other = ffi.gc(_descriptor(call, create, posts, scaling), c.dnnl_primitive_desc_destroy)
-            if _finds_other(other):
+            if _finds_other(other, lambda name: is_lasting(name) or (avoids is not None and avoids(name))):
                 pd, self.implementation = other, _implementation(other)
                 self.lasting = self.is_one_too_many = False
         self.nbytes = primitive_bytes(call, self.implementation)
@@ -368,12 +373,12 @@ def _implementation(pd: Any) -> str:
     return str(ffi.string(name[0]).decode())
 
 
-def _finds_other(pd: Any) -> bool:
-    """Let a description stand for the next code whose memory is given back; False where there is only slow code."""
+def _finds_other(pd: Any, refused: Callable[[str], bool]) -> bool:
+    """Let a description stand for the next code that is not refused; False where there is only slow code."""
     following = engine().c.dnnl_primitive_desc_next_impl
     while following(pd) == Status.SUCCESS:
         name = _implementation(pd)
-        if not is_lasting(name):
+        if not refused(name):
             return not name.startswith("ref")
     return False
 

@@ -99,7 +99,29 @@ def convolution(
         )
 
     inner = math.prod(weights.dims) // max(1, dst.dims[1])
-    return Primitive("convolution", create, _SRC | _WEIGHTS | _BIAS | _DST, posts, scaling, each=inner)
+    misread = Argument.SRC in scaling.zero_points and (transposed or _is_unusual(src, weights, geometry))
+    avoids = _has_tiles if misread else None
+    return Primitive("convolution", create, _SRC | _WEIGHTS | _BIAS | _DST, posts, scaling, each=inner, avoids=avoids)
+
+
+def _has_tiles(implementation: str) -> bool:
+    return "amx" in implementation
+
+
+def _is_unusual(src: Desc, weights: Desc, geometry: Geometry) -> bool:
+    """Return whether a convolution has dilations, pads by more than half its kernel, or has a kernel that is larger
+    than its picture.
+
+    The code for AMX of oneDNN 3.2 counts what the padding adds to integers with a zero point for a window that leaves
+    the picture at one side only. For others it reads and writes outside of its own memory.
+    """
+    rank = len(src.dims) - 2
+    sizes, kernel = src.dims[2:], weights.dims[-rank:]
+    _, dilations, begin, end = geometry
+    return any(
+        (before or after) and (dilation != 1 or max(before, after) > width // 2 or width > size)
+        for size, width, dilation, before, after in zip(sizes, kernel, dilations, begin, end, strict=True)
+    )
 
 
 @remembered
