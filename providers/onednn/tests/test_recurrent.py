@@ -264,3 +264,26 @@ def test_a_sequence_of_one_row_may_come_from_a_convolution(kind: str) -> None:
     data = model(nodes, feeds, constants, opset=17)
     for found, expected in zip(run_here(data, feeds), run_plain(data, feeds), strict=True):
         assert_close(found, expected)
+
+
+@pytest.mark.parametrize("kind", GATES)
+def test_an_empty_batch_inside_of_a_region(kind: str) -> None:
+    """A Split may give a layer nothing. oneDNN divides by the batch, which ended the process."""
+    rng = np.random.default_rng(7)
+    constants = {
+        "k": rng.uniform(-1, 1, (3, 3)).astype(np.float32),
+        "parts": np.array([4, 0]),
+        "w": rng.uniform(-1, 1, (1, GATES[kind] * 8, 3)).astype(np.float32),
+        "r": rng.uniform(-1, 1, (1, GATES[kind] * 8, 8)).astype(np.float32),
+    }
+    nodes = [
+        node("MatMul", "x k", "m"),
+        node("Split", "m parts", "p q", axis=1),
+        node(kind, "q w r", "y", hidden_size=8),
+    ]
+    feeds = {"x": rng.uniform(-1, 1, (5, 4, 3)).astype(np.float32)}
+    data = model(nodes, feeds, constants, opset=17, outputs=("y", "p"))
+    with open_session(data) as session:
+        result, part = session.run(None, feeds)
+    assert result.shape == (5, 1, 0, 8)
+    assert_close(part, feeds["x"] @ constants["k"])

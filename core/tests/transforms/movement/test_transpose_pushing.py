@@ -146,6 +146,7 @@ def test_an_operator_of_positions_stays() -> None:
         ("t = Transpose(m) y = MatMul(t, m)", "[4, 4]", {"transA": 1}),
         ("t = Transpose<perm = [1, 0]>(m) y = MatMul(m, t)", "[3, 3]", {"transB": 1}),
         ("t = Transpose(m) y = Gemm<transA = 1, alpha = 2.0>(t, m2)", "[3, 2]", {"transA": 0, "alpha": 2.0}),
+        ("t = Transpose(m) y = Gemm<transA = -1>(t, m2)", "[3, 2]", {"transA": 0}),
     ],
 )
 def test_a_product_reads_a_transposed_matrix(body: str, output: str, flags: dict[str, float]) -> None:
@@ -166,6 +167,7 @@ def test_a_product_reads_a_transposed_matrix(body: str, output: str, flags: dict
             "g (float[3, 4] m) => (float[4, 4] y) { t = Transpose(m) p = MatMul(t, m) k = ReduceMax(t) y = Add(p, k) }",
             "too",
         ),
+        ("g (float[4, 4] m) => (float[4, 4] y) { t = Transpose(m) y = Gemm(t, m, t) }", "too"),
         ("g (int32[3, 4] m) => (int32[4, 4] y) { t = Transpose(m) y = MatMul(t, m) }", "Gemm has no kernel"),
         ("g (float[3, 4] m, float[2, 3, 4] x) => (float[P, Q, R] y) { t = Transpose(m) y = MatMul(x, t) }", ""),
     ],

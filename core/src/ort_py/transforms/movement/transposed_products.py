@@ -33,7 +33,7 @@ class FoldTransposedOperands(RewriteRule):
         removed = [node]
         for position, transpose in enumerate(sources):
             if transpose is not None and transpose.inputs[0] is not None:
-                attributes[_FLAGS[position]] = 1 - attributes.get(_FLAGS[position], 0)
+                attributes[_FLAGS[position]] = int(not attributes.get(_FLAGS[position], 0))
                 names[position] = transpose.inputs[0].name
                 removed.append(transpose)
         graph.replace_nodes(removed, [NodeTemplate("Gemm", tuple(names), (result.name,), attributes)])
@@ -46,7 +46,7 @@ class FoldTransposedOperands(RewriteRule):
         if any(value is not None and value.data_type not in _TYPES for value in node.inputs[:2]):
             return "Gemm has no kernel for the type everywhere"
         for value, transpose in zip(node.inputs, sources, strict=False):
-            if transpose is not None and value is not None and graph.uses(value) != node.inputs.count(value):
+            if transpose is not None and value is not None and graph.uses(value) != node.inputs[:2].count(value):
                 return "the transposed matrix is read elsewhere too"
         return ""
 

@@ -18,6 +18,7 @@ from ort_py_onednn.binding.descriptors import Desc
 from ort_py_onednn.binding.engine import engine
 from ort_py_onednn.binding.primitive import Primitive
 from ort_py_onednn.binding.remembered import remembered
+from ort_py_onednn.binding.status import Unimplemented
 
 __all__ = ["Cell", "Direction", "RecurrentArgument", "recurrent"]
 
@@ -72,9 +73,14 @@ def recurrent(cell: Cell, direction: Direction, layouts: Sequence[tuple[int, Des
         cell: Its kind.
         direction: How it walks the sequence.
         layouts: (code, layout) of each argument; what is left out is absent, a state then begins with zeroes.
+
+    Raises:
+        Unimplemented: An argument is empty: oneDNN 3.2 divides by its sizes, which ends the process.
     """
     e = engine()
     descs = dict(layouts)
+    if any(0 in desc.dims for desc in descs.values()):
+        raise Unimplemented("a recurrent layer of nothing")
     given = {code: descs[code].handle if code in descs else ffi.NULL for code in _EVERY}
     layer = (given[Argument.SRC], given[RecurrentArgument.SRC_STATE])
     weights = (given[Argument.WEIGHTS], given[RecurrentArgument.WEIGHTS_STATE])
