@@ -11,8 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from onnx import NodeProto
 
+from ort_py_kit.graphs import model_from_text
 from ort_py_kit.tolerances import assert_close
-from providers.onednn.tests.models import model, node, run_here, run_plain
+from providers.onednn.tests.models import model, node, open_session, run_here, run_plain
 
 RNG = np.random.default_rng(11)
 
@@ -348,3 +349,18 @@ def test_functions_of_two_arguments(shapes: tuple[Any, Any], op_type: str, const
     nodes = [node(op_type, "a b", "c"), node("Sigmoid", "c", "d"), node("Mul", f"d {other}", "y")]
     data = model(nodes, arrays, constants)
     assert_close(run_here(data, arrays), run_plain(data, arrays), context=f"{op_type} {shapes}")
+
+
+@pytest.mark.parametrize("op_type", ["MaxPool", "AveragePool"])
+@pytest.mark.parametrize("width", [0, 1, 3])
+def test_windows_larger_than_the_picture_are_left_to_others(op_type: str, width: int) -> None:
+    """Whether one counts or none depends on the stride; ONNX's formula would give a negative size."""
+    text = f"""g (float[2, N, 10, W] x) => (float[2, N, 8, V] y)
+    {{ r = Sigmoid(x) y = {op_type}<kernel_shape = [3, 5], strides = [1, 3]>(r) }}"""
+    data = model_from_text(text, 21).SerializeToString()
+    with open_session(data) as session:
+        for size in (9, width):
+            x = np.random.default_rng(size).standard_normal((2, 3, 10, size)).astype(np.float32)
+            (expected,) = run_plain(data, {"x": x}) if size else [np.zeros((2, 3, 8, 0), np.float32)]
+            assert_close(session.run(None, {"x": x})[0], expected)
+        assert not session.fallback_report

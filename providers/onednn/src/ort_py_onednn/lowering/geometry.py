@@ -14,9 +14,10 @@ class Window:
     Attributes:
         kernel, strides, dilations, begin, end: One number a spatial dimension.
         sizes: Spatial sizes of the result.
+        rooms: Elements that a window can be moved by in the padded picture; negative where it is larger.
     """
 
-    __slots__ = ("begin", "dilations", "end", "kernel", "sizes", "strides")
+    __slots__ = ("begin", "dilations", "end", "kernel", "rooms", "sizes", "strides")
 
     def __init__(
         self, spatial: Sequence[int], kernel: Sequence[int], attributes: Mapping[str, Any], *, ceil: bool = False
@@ -41,8 +42,8 @@ class Window:
             pads = tuple(attributes.get("pads") or (0,) * (2 * rank))
             begin, end = list(pads[:rank]), list(pads[rank:])
         sizes = []
-        for axis in range(rank):
-            room = spatial[axis] + begin[axis] + end[axis] - self._reach(axis)
+        self.rooms = tuple(spatial[axis] + begin[axis] + end[axis] - self._reach(axis) for axis in range(rank))
+        for axis, room in enumerate(self.rooms):
             size = (-(-room // self.strides[axis]) if ceil else room // self.strides[axis]) + 1
             if ceil and (size - 1) * self.strides[axis] >= spatial[axis] + begin[axis]:
                 size -= 1  # a window must not begin in the padding behind
