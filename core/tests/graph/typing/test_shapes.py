@@ -493,6 +493,7 @@ def test_a_squeeze_without_axes(dims: str, expected: tuple[int, ...] | None) -> 
     [
         ("y = Squeeze <axes = [4, 0, 3]> (x)", "1,5,4,1,1", (5, 4)),
         ("y = Squeeze <axes = [-1, 0]> (x)", "1,5,1", (5,)),
+        ("y = Squeeze <axes: ints = []> (x)", "1,5,1", (5,)),
         ("y = Unsqueeze <axes = [-1, 0]> (x)", "5,4", (1, 5, 4, 1)),
     ],
 )

@@ -118,9 +118,9 @@ def _flatten(n: NodeScope) -> Outputs:
 
 
 def _given_axes(n: NodeScope, place: int = 1) -> Dims | None:
-    """Axes from the attribute or from an input; None if neither gives any."""
+    """Axes from the attribute or from an input; None if neither gives any. An empty attribute gives none."""
     if "axes" in n.attributes:
-        return n.ints("axes")
+        return n.ints("axes") or None
     return n.content(place) if n.has(place) else None
 
 

@@ -82,7 +82,7 @@ def _counted(axes: Sequence[int], rank: int) -> set[int] | None:
 
 
 def _squeezed(node: Node, shape: Shape) -> Shape | None:
-    if "axes" not in node.attributes:
+    if not node.attributes.get("axes"):
         # Axes of unknown size go or stay, and axes that are an input are left to inference.
         known = all(isinstance(size, int) for size in shape) and len(node.inputs) < 2
         return tuple(size for size in shape if size != 1) if known else None

@@ -179,7 +179,7 @@ def _arg(node: NodeSpec, known: Mapping[str, Permutation], graph: GraphEditor) -
 
 def _squeeze(node: NodeSpec, known: Mapping[str, Permutation], graph: GraphEditor) -> Pushed | None:
     permutation, axes = _only_first(node, known), _axes(node, graph, 1)
-    if permutation is None or axes is None:
+    if permutation is None or not axes:
         return None
     axes = [axis % len(permutation) for axis in axes]
     pushed = Pushed((_without(permutation, axes),), dict(node.attributes))

@@ -52,7 +52,12 @@ def squeeze(planner: Planner, operation: Operation) -> None:
     source = planner.value(operation.inputs[0])
     axes = _given_axes(planner, operation)
     rank = len(source.shape)
-    gone = {axis % rank for axis in axes} if axes else {place for place, dim in enumerate(source.shape) if dim == 1}
+    if axes is None or not (
+        axes or len(operation.inputs) > 1
+    ):  # an empty attribute names none, as if it were not there
+        gone = {place for place, dim in enumerate(source.shape) if dim == 1}
+    else:
+        gone = {axis % rank for axis in axes}
     shape = tuple(dim for place, dim in enumerate(source.shape) if place not in gone)
     planner.bind(operation.outputs[0], planner.reshaped(source, shape))
 
