@@ -149,6 +149,7 @@ class _Run:
 
     def _run_one(self, transform: GraphTransform, report: PassReport) -> int:
         self._state.take_journal()
+        before = self._state.changes
         self._state.origin = transform.name
         start = perf_counter()
         try:
@@ -171,7 +172,7 @@ class _Run:
         report.note(result.notes)
         if self._checks:
             self._verify(transform.name)
-        return result.changes
+        return result.changes if self._state.changes != before else 0
 
     def _verify(self, name: str) -> None:
         try:

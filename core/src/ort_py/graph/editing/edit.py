@@ -308,8 +308,9 @@ class Editor(ReadingEditor):
         unused = [value for value in self.graph.initializers.values() if not (needed(value) or value.overridable)]
         if not dead and not unused:
             return 0
-        self._changed()
+        self._expire_view()
         if dead:
+            self._changed()  # a constant without readers is nothing that another transform waits for
             kept.reverse()
             self.list.keep(kept, dead)
             if any(node.subgraphs for node in dead):
@@ -371,6 +372,9 @@ class Editor(ReadingEditor):
         self.state.changes += 1
         assert self.state.names is not None  # read them while they are all there
         assert self.state.returns is not None  # likewise
+        self._expire_view()
+
+    def _expire_view(self) -> None:
         if self._view is not None:
             self._view.expire()
             self._view = None
