@@ -25,6 +25,8 @@ _LARGEST_INT32 = 2**31 - 1
 
 _FOLLOWED = (DataType.INT64, DataType.INT32, DataType.BOOL)
 
+_REAL = (DataType.FLOAT, DataType.FLOAT16, DataType.BFLOAT16, DataType.DOUBLE)
+
 
 class ShapeData:
     """Contents followed so far. Nodes are shown to it in topological order."""
@@ -50,10 +52,13 @@ class ShapeData:
         rule = RULES.get(node.op_type)
         if rule is None or node.domain or len(node.outputs) != 1 or node.outputs[0] is None:
             return
+        result = node.outputs[0]
+        typed = result.type if isinstance(result.type, TensorType) else None
+        if typed is not None and (typed.data_type in _REAL or (typed.shape is not None and len(typed.shape) > 1)):
+            return  # no list of numbers: most nodes
         found = rule(node, self)
         if found is not None and len(found.entries) <= LONGEST:
-            result = node.outputs[0]
-            narrow = isinstance(result.type, TensorType) and result.type.data_type is DataType.INT32
+            narrow = typed is not None and typed.data_type is DataType.INT32
             entries = [_bounded(entry, _LARGEST_INT32 if narrow else _LARGEST) for entry in found.entries]
             self._known[self.key(result)] = Numbers(tuple(entries), found.scalar)
 

@@ -59,14 +59,20 @@ class EliminateCommonSubexpressions(_InEachGraph):
     def _run_one(self, graph: GraphEditor) -> int:
         changes = 0
         first: dict[Hashable, tuple[ValueSpec | None, ...]] = {}
+        lone: dict[Hashable, NodeSpec | None] = {}
         contents: dict[str, Hashable] = {}
         returned = {value.name for value in graph.view.outputs}
         for known in graph.nodes:
-            if not is_repeatable(known):
-                continue
-            node = graph.node(known)
+            node = graph.node(known) if changes else known
             assert node is not None  # only the node at hand is ever removed
-            key = self._key(node, graph, contents)
+            inputs = tuple([value and _input_key(value, graph, contents) for value in node.inputs])
+            kind = node.op_type, node.domain, node.since_version, inputs
+            other = lone.setdefault(kind, node)
+            if other is node or not is_repeatable(node):
+                continue  # attributes are compared only where inputs are equal
+            if other is not None:
+                lone[kind], first[kind, _attributes(other)] = None, other.outputs
+            key = kind, _attributes(node)
             earlier = first.setdefault(key, node.outputs)
             if earlier is node.outputs or self._both_returned(node.outputs, earlier, returned):
                 continue
@@ -78,13 +84,6 @@ class EliminateCommonSubexpressions(_InEachGraph):
             first[key] = self._renamed(earlier, node.outputs, returned)
             changes += 1
         return changes
-
-    @staticmethod
-    def _key(node: NodeSpec, graph: GraphEditor, contents: dict[str, Hashable]) -> Hashable:
-        inputs = tuple([None if value is None else _input_key(value, graph, contents) for value in node.inputs])
-        attributes = sorted((name, _attribute_key(value)) for name, value in node.attributes.items())
-        present = tuple([value is not None for value in node.outputs])
-        return node.op_type, node.domain, node.since_version, inputs, repr(attributes) if attributes else "", present
 
     @staticmethod
     def _both_returned(
@@ -108,6 +107,12 @@ class EliminateCommonSubexpressions(_InEachGraph):
                 for new, old in zip(earlier, replaced, strict=True)
             ]
         )
+
+
+def _attributes(node: NodeSpec) -> Hashable:
+    """The attributes of a node, and which of its operator's outputs it writes, to be compared."""
+    attributes = sorted((name, _attribute_key(value)) for name, value in node.attributes.items())
+    return repr(attributes) if attributes else "", tuple([value is not None for value in node.outputs])
 
 
 def _input_key(value: ValueSpec, graph: GraphEditor, contents: dict[str, Hashable]) -> Hashable:

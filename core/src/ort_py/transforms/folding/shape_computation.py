@@ -24,12 +24,15 @@ from ort_py.contracts import (
     ValueSpec,
 )
 from ort_py.dtypes import Dim, Shape, TensorType, numpy_dtype
+from ort_py.graph.typing.number_rules import RULES
 from ort_py.graph.typing.shape_data import ShapeData, followed, target_shape
 
 _END = np.iinfo(np.int64).max
 """End of a Slice that reaches to the end of the axis."""
 
 _SOURCES = frozenset({"Shape", "Size"})
+
+_FOLLOWED = RULES.keys() | {"Reshape", "Expand", "Slice"}
 
 
 class ShapeComputationFolding(GraphTransform):
@@ -130,6 +133,8 @@ class _Walk:
         if not self._data.known() and not any(node.op_type in _SOURCES for node in nodes):
             return 0  # there are no numbers but constants
         for known in nodes:
+            if known.op_type not in _FOLLOWED and not self._better:
+                continue
             node = self._graph.node(known)
             if node is None or node.domain:
                 continue

@@ -67,6 +67,7 @@ class _Region:
     pushed: dict[str, Pushed] = field(default_factory=dict)
     known: dict[str, Permutation] = field(default_factory=dict)
     sources: dict[str, str] = field(default_factory=dict)
+    _read: dict[str, Sequence[NodeSpec]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self._enter(self.start, self.permutation)
@@ -84,7 +85,7 @@ class _Region:
         """Take one more node in; False where none can be."""
         inside = {node.name for node in self.nodes}
         for name in list(self.known):
-            for reader in self._readers(name):
+            for reader in self._readers(name) if self.graph.uses(name) <= _MOST_READERS else ():
                 if reader.name in inside or reader.op_type == "Transpose":
                     continue
                 if self._add(reader):
@@ -107,10 +108,11 @@ class _Region:
             del self.sources[name], self.known[name]
         return False
 
-    def _readers(self, name: str) -> list[NodeSpec]:
-        if self.graph.uses(name) > _MOST_READERS:
-            return []
-        return list(self.graph.readers(name))
+    def _readers(self, name: str) -> Sequence[NodeSpec]:
+        found = self._read.get(name)
+        if found is None:
+            found = self._read[name] = self.graph.readers(name)
+        return found
 
     def _take(self, nodes: list[NodeSpec]) -> bool:
         """Compute how all nodes are computed; leaves the region as it was where one cannot be."""
@@ -189,7 +191,7 @@ class _Region:
             producer = self.graph.producer(name)
             if producer is None or self.graph.is_output(name):
                 continue
-            if all(reader.name in inside for reader in self.graph.readers(name)):
+            if all(reader.name in inside for reader in self._readers(name)):
                 found.append(producer)
         return found
 
@@ -202,11 +204,11 @@ class _Region:
             return True
         return any(
             reader.name not in inside and (reader.op_type != "Transpose" or bool(reader.domain))
-            for reader in self.graph.readers(value)
+            for reader in self._readers(value.name)
         )
 
     def _leaving(self, value: ValueSpec) -> list[NodeSpec]:
-        return [node for node in self.graph.readers(value) if node.op_type == "Transpose" and not node.domain]
+        return [node for node in self._readers(value.name) if node.op_type == "Transpose" and not node.domain]
 
     def _undone(self, value: ValueSpec) -> list[NodeSpec]:
         """Those readers that become no-ops on the replaced value."""
