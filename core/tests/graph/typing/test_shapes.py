@@ -233,7 +233,7 @@ def test_types_behind_a_computed_shape_follow() -> None:
 
 def test_typing_nodes_anew_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     """A hostile model cannot make it slow; its types are weaker then."""
-    monkeypatch.setattr(shape_walk, "_MOST_NODES", 1)
+    monkeypatch.setattr(shape_walk, "MOST_NODES", 1)
     text = """g (float[N, 12] x) => (float[A, B, C] y) {
         s = Shape<end = 1>(x) m = Constant<value_ints = [3, 4]>() t = Concat<axis = 0>(s, m)
         a = Reshape(x, t) b = Relu(a) c = Transpose<perm = [1, 0, 2]>(b) y = Neg(c)

@@ -43,6 +43,11 @@ def infer_onnx_node(node: Node, contents: Contents = constant_contents) -> list[
     Raises:
         InvalidGraph: Its inputs contradict the operator.
     """
+    known = {value: contents(value) for value in node.reads()}
+    signature = _signature(node, known)
+    found = node.graph.model.node_types.get(signature) if signature is not None else None
+    if found is not None:
+        return list(found)
     if is_hidden(node) or has_long_target(node) or is_misread(node):
         return gap_types(node)
     fault = node_fault(node)
@@ -53,15 +58,11 @@ def infer_onnx_node(node: Node, contents: Contents = constant_contents) -> list[
             why=fault,
             fix="A transform must check the inputs and attributes before it creates such a node.",
         )
-    known = {value: contents(value) for value in node.reads()}
-    signature = _signature(node, known)
-    found = node.graph.model.node_types.get(signature) if signature is not None else None
+    found = _infer(node, known)
     if found is None:
-        found = _infer(node, known)
-        if found is None:
-            return gap_types(node)
-        if signature is not None:
-            node.graph.model.node_types[signature] = found
+        return gap_types(node)
+    if signature is not None:
+        node.graph.model.node_types[signature] = found
     return list(found)
 
 

@@ -22,7 +22,7 @@ from ort_py.graph.typing.onnx_types import Contents, constant_contents
 from ort_py.graph.typing.shape_data import ShapeData, target_shape
 from ort_py.graph.typing.type_merge import merge_types, shape_conflict
 
-_MOST_NODES = 5_000
+MOST_NODES = 5_000
 """Nodes that are typed one by one, at about 60 µs each."""
 
 _SOURCES = frozenset({"Cast", "Concat", "Gather", "Shape", "Size", "Slice", "Squeeze", "Unsqueeze"})
@@ -49,7 +49,7 @@ def follow_shapes(
     walker = _Walker(infer or partial(_infer, schemas))
     walker.improved.update(improved)
     graphs = list(walk(model.graph))
-    if any(_computes_shapes(node) for graph in graphs for node in graph.nodes):
+    if walker.improved or any(_computes_shapes(node) for graph in graphs for node in graph.nodes):
         for graph in graphs:
             walker.graph(graph)
     return walker.better, walker.errors
@@ -75,7 +75,7 @@ class _Walker:
         self.improved: set[Value] = set()
         self._infer = infer
         self._data = ShapeData()
-        self._left = _MOST_NODES
+        self._left = MOST_NODES
 
     def graph(self, graph: Graph) -> None:
         check_time = graph.model.budget.check_time
@@ -124,7 +124,7 @@ class _Walker:
         return array.astype(numpy_dtype(value.type.data_type))
 
     def _learn(self, node: Node, value: Value | None, found: ValueType | None) -> None:
-        if value is None or found is None:
+        if value is None or found is None or found == value.type:
             return
         if shape_conflict(found, value.type):
             if node.graph.owner is None:

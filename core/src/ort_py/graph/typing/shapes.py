@@ -12,7 +12,7 @@ example input behind, and a transform that believed them would compute wrong res
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from ort_py.contracts.schema import TypeFunction
@@ -24,7 +24,7 @@ from ort_py.graph.typing.inference import can_infer, run_inference
 from ort_py.graph.typing.inference_gaps import gap_types
 from ort_py.graph.typing.misread import is_misread
 from ort_py.graph.typing.node_types import contributed_types, infer_node, type_function
-from ort_py.graph.typing.shape_walk import follow_shapes
+from ort_py.graph.typing.shape_walk import MOST_NODES, follow_shapes
 from ort_py.graph.typing.type_merge import (
     dim_names,
     element_conflict,
@@ -71,8 +71,10 @@ class _Inference:
         self._bodies: list[Graph] = []
         self._answers: dict[Value, ValueType] = {}
         self._refuted_before: set[Value] = set()
-        for graph in walk(model.graph):
+        graphs = list(walk(model.graph))
+        for graph in graphs:
             self._collect(graph, schemas)
+        self._flat = len(graphs) == 1 and len(model.graph.nodes) <= MOST_NODES
         fixed = [value.type for value in graph_inputs(model.graph)]
         self._own_names = {name for known in self._declared.values() for name in dim_names(known)}
         self._sizes = all(
@@ -134,16 +136,33 @@ class _Inference:
         """Put inference, declarations, contributed schemas and our own rules together until nothing new follows."""
         given_types = dict(self._given)
         self._answers = {}
-        for attempt in range(_ROUNDS):
-            found = self._infer(given_types, first=attempt == 0)
+        found = self._infer(given_types, first=True)
+        for _ in range(_ROUNDS):
             merged = self._merge(found)
             more = {value: known for value, known in merged.items() if found.get(value) != known and _is_read(value)}
             for value, known in (self._ask_contributed() | self._fill_gaps()).items():
                 merged[value] = more[value] = self._answers[value] = known
             given_types, before = given_types | more, given_types
-            if given_types == before:
+            news = [value for value, known in more.items() if before.get(value) != known]
+            if not news:
                 break
+            if self._flat:
+                found, _ = self._follow(found | more, news)
+            else:
+                found = self._infer(given_types, first=False)
         return merged
+
+    def _follow(
+        self, types: dict[Value, ValueType], news: Sequence[Value] = ()
+    ) -> tuple[dict[Value, ValueType], list[str]]:
+        """Carry new types, and the numbers that the model computes, on from node to node; tells contradictions, too."""
+        for graph in walk(self._model.graph):
+            for node in graph.nodes:
+                for value in node.outputs:
+                    if value is not None:
+                        value.type = types.get(value)
+        better, contradictions = follow_shapes(self._model, self._schemas, improved=news)
+        return types | better, contradictions
 
     def _refuted(self) -> set[Value]:
         """Values whose declaration was believed while their operator's inputs were unknown, and is wrong now that
@@ -173,12 +192,7 @@ class _Inference:
             # Started from values in the middle, ONNX gives one made-up name to different sizes.
             invented = made_up(types.values(), self._own_names)
             types = {value: rename_dims(known, invented) for value, known in types.items()}
-        for graph in walk(self._model.graph):
-            for node in graph.nodes:
-                for value in node.outputs:
-                    if value is not None:
-                        value.type = types.get(value)
-        better, contradictions = follow_shapes(self._model, self._schemas)
+        types, contradictions = self._follow(types)
         if first and (errors or contradictions):
             raise InconsistentGraph(
                 "Shapes in the model contradict each other.",
@@ -186,7 +200,7 @@ class _Inference:
                 why=(*errors, *contradictions),
                 fix="Check the nodes named above; the tool that wrote the model may have dropped a Reshape or Cast.",
             )
-        return types | better
+        return types
 
     def _infer_bodies(
         self, given_types: Mapping[Value, ValueType], types: dict[Value, ValueType], *, first: bool
