@@ -98,6 +98,7 @@ class Op:
         commutative: Whether its two inputs may be swapped; None follows the ONNX operator.
         exposed: Its outputs may be read outside the pattern too: the new node writes them, or it is kept.
         rest: More inputs than `inputs` may follow.
+        producers: For each input, type and domain of the operators that may compute it; None where that is open.
     """
 
     op_types: tuple[str, ...]
@@ -110,6 +111,7 @@ class Op:
     commutative: bool = False
     exposed: bool = False
     rest: bool = False
+    producers: tuple[frozenset[tuple[str, str]] | None, ...] = ()
 
     def __init__(
         self,
@@ -130,6 +132,7 @@ class Op:
         settings: dict[str, Any] = {
             "op_types": types,
             "inputs": tuple([Var(one) if isinstance(one, str) else one for one in inputs]),
+            "producers": tuple(map(_producers, inputs)),
             "name": name,
             "domain": domain,
             "attributes": attributes or {},
@@ -183,6 +186,15 @@ class Op:
     def key(self) -> object:
         """Equal for patterns of one node."""
         return self.name or id(self)
+
+
+def _producers(pattern: Pattern | str) -> frozenset[tuple[str, str]] | None:
+    if isinstance(pattern, Op):
+        return frozenset((op_type, pattern.domain) for op_type in pattern.op_types)
+    if not isinstance(pattern, OneOf):
+        return None
+    found = [_producers(one) for one in pattern.alternatives]
+    return None if None in found else frozenset().union(*filter(None, found))
 
 
 Pattern: TypeAlias = Op | Var | Const | OneOf | Maybe | float | None

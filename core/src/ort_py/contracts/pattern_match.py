@@ -203,25 +203,26 @@ class _Matcher:
             return
         given = _padded(node.inputs, count)
         first = len(nodes) == 1
-        if not first or self._promising(pattern.inputs, given):
+        if not first or self._promising(pattern, given):
             yield from self._inputs(pattern.inputs, given, state, title)
-        if pattern.commutative and (not first or self._promising(pattern.inputs, given[::-1])):
+        if pattern.commutative and (not first or self._promising(pattern, given[::-1])):
             yield from self._inputs(pattern.inputs, given[::-1], state, title)
 
     def may_begin(self, pattern: Op, anchor: NodeSpec) -> bool:
         """Return whether more than the anchor may fit, without a look at the anchor itself."""
         given = _padded(anchor.inputs, len(pattern.inputs))
-        if self._promising(pattern.inputs, given):
+        if self._promising(pattern, given):
             return True
-        return pattern.commutative and self._promising(pattern.inputs, given[::-1])
+        return pattern.commutative and self._promising(pattern, given[::-1])
 
-    def _promising(self, patterns: tuple[Pattern, ...], values: tuple[ValueSpec | None, ...]) -> bool:
+    def _promising(self, op: Op, values: tuple[ValueSpec | None, ...]) -> bool:
         """Return whether more than the anchor may fit. Most nodes fail here, at no cost and with nothing to report."""
-        if not any(isinstance(pattern, Op) for pattern in patterns):
+        if not any(op.producers):
             return True
-        for pattern, value in zip(patterns, values, strict=True):
-            if isinstance(pattern, Op):
-                return self._computed_by(pattern, value)
+        for producers, pattern, value in zip(op.producers, op.inputs, values, strict=True):
+            if producers is not None:
+                node = None if value is None or value.constant else self._graph.producer(value)
+                return node is not None and (node.op_type, node.domain) in producers
             if isinstance(pattern, OneOf | Maybe) or (isinstance(pattern, Var | Const) and pattern.where is not None):
                 return True  # only trying can show which one matches
             if isinstance(pattern, Var):
@@ -236,10 +237,6 @@ class _Matcher:
             elif not value.constant:
                 return False
         return True
-
-    def _computed_by(self, pattern: Op, value: ValueSpec | None) -> bool:
-        node = None if value is None or value.constant else self._graph.producer(value)
-        return node is not None and node.op_type in pattern.op_types and node.domain == pattern.domain
 
     def _inputs(
         self, patterns: tuple[Pattern, ...], values: tuple[ValueSpec | None, ...], state: _State, title: str

@@ -61,7 +61,7 @@ def merge_types(inferred: ValueType | None, declared: ValueType | None, *, sizes
         return inferred
     if left is None:
         left = (None,) * len(right)
-    merged = tuple([_merge_dims(a, b, sizes) for a, b in zip(left, right, strict=True)])
+    merged = tuple([a if a == b else _merge_dims(a, b, sizes) for a, b in zip(left, right, strict=True)])
     return inferred if merged == inferred.shape else replace(inferred, shape=merged)
 
 
