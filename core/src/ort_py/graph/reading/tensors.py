@@ -150,7 +150,7 @@ class TensorReader:
             wanted = count * (2 if data_type in (DataType.COMPLEX64, DataType.COMPLEX128) else 1)
         if len(entries) != wanted:
             raise _wrong_size(name, data_type, shape, f"{field} has {len(entries)} entries, {wanted} are needed")
-        values = np.fromiter(entries, _FIELD_DTYPES[field], wanted)
+        values = np.array(entries, _FIELD_DTYPES[field])
         return self.store.add(_from_field(values, data_type, shape), own=True)
 
 
