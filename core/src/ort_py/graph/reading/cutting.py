@@ -8,7 +8,7 @@ content, before it is parsed. It uses only the numbers of those fields of onnx.p
 
 from __future__ import annotations
 
-import secrets
+import os
 from collections.abc import Iterator
 from dataclasses import field
 from typing import TypeAlias
@@ -115,7 +115,7 @@ def cut(content: memoryview, path: str = "", identity: FileIdentity | None = Non
 
 def _cut(content: memoryview) -> tuple[bytes, dict[bytes, tuple[int, int]]]:
     """The skeleton and the pieces: one loop over the fields of all messages that may hold tensors, no recursion."""
-    token = secrets.token_bytes(16)
+    token = os.urandom(16)
     pieces: dict[bytes, tuple[int, int]] = {}
     message = _Message(_MODEL, 0, content.nbytes, 0)
     outer: list[_Message] = []

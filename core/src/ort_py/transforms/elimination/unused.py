@@ -5,6 +5,7 @@ Kernels need not compute such outputs, and rules see simpler nodes.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from functools import cache
 
 import onnx
@@ -34,9 +35,10 @@ class DropUnusedOutputs(RewriteRule):
 
     name = "UnusedOutputs"
 
-    @property
-    def op_types(self) -> frozenset[str]:
-        return _with_optional_outputs()
+    op_types = None
+
+    def concerns(self, op_type: str, present: Collection[str]) -> bool:
+        return bool(_optional_outputs(op_type, "", onnx.defs.onnx_opset_version()))  # none lost them later
 
     def rewrite(self, node: NodeSpec, graph: GraphEditor, context: TransformContext) -> bool | str:
         if len(node.outputs) < 2:
@@ -67,14 +69,3 @@ def _optional_outputs(op_type: str, domain: str, version: int) -> frozenset[int]
     schema = onnx.defs.get_schema(op_type, version, domain)
     optional = onnx.defs.OpSchema.FormalParameterOption.Optional
     return frozenset(index for index, output in enumerate(schema.outputs) if index and output.option == optional)
-
-
-@cache
-def _with_optional_outputs() -> frozenset[str]:
-    """Operators of which some version has outputs that may be left out."""
-    optional = onnx.defs.OpSchema.FormalParameterOption.Optional
-    return frozenset(
-        schema.name
-        for schema in onnx.defs.get_all_schemas_with_history()
-        if any(output.option == optional for output in schema.outputs[1:])
-    )
