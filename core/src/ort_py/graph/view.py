@@ -80,12 +80,11 @@ class SpecCache:
 
     def _attributes(self, node: Node) -> Mapping[str, Any]:
         attributes = dict(node.attributes)
-        if attributes and node.subgraphs:
-            for name, value in attributes.items():
-                if isinstance(value, Graph):
-                    attributes[name] = ModelGraphView(value, self)
-                elif isinstance(value, tuple) and any(isinstance(item, Graph) for item in value):
-                    attributes[name] = tuple(ModelGraphView(item, self) for item in value)
+        for name, value in node.attributes.items():
+            if isinstance(value, Graph):
+                attributes[name] = ModelGraphView(value, self)
+            elif isinstance(value, tuple) and value and isinstance(value[0], Graph):
+                attributes[name] = tuple(ModelGraphView(item, self) for item in value)
         return attributes
 
     def forget_node(self, node: Node) -> None:

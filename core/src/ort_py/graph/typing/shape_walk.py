@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -46,7 +45,7 @@ def follow_shapes(
         The types that became better, and contradictions met in the main graph. What is nested may be a branch that
         is never taken.
     """
-    walker = _Walker(infer or partial(_infer, schemas))
+    walker = _Walker(infer or (lambda node, contents: infer_node(node, schemas, contents)))
     walker.improved.update(improved)
     graphs = list(walk(model.graph))
     if walker.improved or any(_computes_shapes(node) for graph in graphs for node in graph.nodes):
@@ -62,10 +61,6 @@ def _computes_shapes(node: Node) -> bool:
     if not isinstance(known, TensorType) or known.data_type not in (DataType.INT64, DataType.INT32):
         return False
     return known.shape is None or len(known.shape) < 2
-
-
-def _infer(schemas: SchemaRegistry | None, node: Node, contents: Contents) -> list[ValueType | None]:
-    return infer_node(node, schemas, contents)
 
 
 class _Walker:

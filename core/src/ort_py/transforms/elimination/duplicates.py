@@ -74,39 +74,17 @@ class EliminateCommonSubexpressions(_InEachGraph):
                 lone[kind], first[kind, _attributes(other)] = None, other.outputs
             key = kind, _attributes(node)
             earlier = first.setdefault(key, node.outputs)
-            if earlier is node.outputs or self._both_returned(node.outputs, earlier, returned):
-                continue
-            for old, new in zip(node.outputs, earlier, strict=True):
-                if old is not None and new is not None:
-                    graph.replace_uses(old.name, new.name)
+            pairs = [(old, new) for old, new in zip(node.outputs, earlier, strict=True) if old and new]
+            if earlier is node.outputs or any(returned.issuperset((old.name, new.name)) for old, new in pairs):
+                continue  # where the graph returns both, one of the names would need a copy, which is not a gain
+            for old, new in pairs:
+                graph.replace_uses(old.name, new.name)
             graph.replace_nodes([node], ())
             # A value may have taken over the name of a graph output.
-            first[key] = self._renamed(earlier, node.outputs, returned)
+            taken = {new.name: old for old, new in pairs if old.name in returned}
+            first[key] = tuple([new and taken.get(new.name, new) for new in earlier])
             changes += 1
         return changes
-
-    @staticmethod
-    def _both_returned(
-        outputs: tuple[ValueSpec | None, ...], earlier: tuple[ValueSpec | None, ...], returned: set[str]
-    ) -> bool:
-        """Return whether the graph returns an output of both nodes: one of the names would need a copy, which is not a
-        gain.
-        """
-        return any(
-            old is not None and new is not None and old.name in returned and new.name in returned
-            for old, new in zip(outputs, earlier, strict=True)
-        )
-
-    @staticmethod
-    def _renamed(
-        earlier: tuple[ValueSpec | None, ...], replaced: tuple[ValueSpec | None, ...], returned: set[str]
-    ) -> tuple[ValueSpec | None, ...]:
-        return tuple(
-            [
-                old if old is not None and old.name in returned else new
-                for new, old in zip(earlier, replaced, strict=True)
-            ]
-        )
 
 
 def _attributes(node: NodeSpec) -> Hashable:

@@ -45,7 +45,7 @@ class PushTransposes(RewriteRule):
             return False
         if not best[1]:
             return "as many Transposes would be needed behind the operators that read it"
-        region.keep(best[1])
+        region.take(best[1])
         region.apply()
         return True
 
@@ -100,7 +100,7 @@ class _Region:
         outputs = set(_names(node.outputs))
         read = {name for one in self.nodes for name in _names(one.inputs)}
         if not outputs.isdisjoint(read) or not outputs.isdisjoint(self.sources.values()):
-            return self._take([*self.nodes, node])
+            return self.take([*self.nodes, node])
         sources = set(self.sources)
         if self._push(node, {name for one in self.nodes for name in _names(one.outputs)} | outputs):
             return True
@@ -114,7 +114,7 @@ class _Region:
             found = self._read[name] = self.graph.readers(name)
         return found
 
-    def _take(self, nodes: list[NodeSpec]) -> bool:
+    def take(self, nodes: list[NodeSpec]) -> bool:
         """Compute how all nodes are computed; leaves the region as it was where one cannot be."""
         before = self.pushed, self.known, self.sources, self.nodes
         self.pushed, self.known, self.sources, self.nodes = {}, {}, {}, []
@@ -133,7 +133,8 @@ class _Region:
             inside: Values that the region computes.
         """
         self._enter_transposes(node, inside)
-        pushed = push(node, self.known, self.graph) if self._touched(node) else None
+        touched = any(value is not None and value.name in self.known for value in node.inputs)
+        pushed = push(node, self.known, self.graph) if touched else None
         if pushed is None:
             return False
         self.nodes.append(node)
@@ -157,14 +158,6 @@ class _Region:
             permutation = permutation_of(producer)
             if permutation in wanted and permutation is not None:
                 self._enter(producer, permutation)
-
-    def _touched(self, node: NodeSpec) -> bool:
-        """Return whether the node reads a value of the region."""
-        return any(value is not None and value.name in self.known for value in node.inputs)
-
-    def keep(self, nodes: list[NodeSpec]) -> None:
-        """Go back to the nodes the region had."""
-        self._take(nodes)
 
     # Counting ---------------------------------------------------------------------------------------------------------
 
