@@ -37,10 +37,10 @@ def returned_by_nested(graph: Graph) -> dict[Value, dict[Node, None]]:
 class SpecCache:
     """Records of nodes and values, made once each. Code that changes a graph forgets the records concerned."""
 
-    __slots__ = ("_nodes", "_values")
+    __slots__ = ("_values", "nodes")
 
     def __init__(self) -> None:
-        self._nodes: dict[Node, NodeSpec] = {}
+        self.nodes: dict[Node, NodeSpec] = {}
         self._values: dict[Value, ValueSpec] = {}
 
     def value(self, value: Value) -> ValueSpec:
@@ -58,7 +58,7 @@ class SpecCache:
         Args:
             path: `Node.path` where the caller has it already.
         """
-        found = self._nodes.get(node)
+        found = self.nodes.get(node)
         if found is not None and found.index == index:
             return found
         spec = NodeSpec(
@@ -75,7 +75,7 @@ class SpecCache:
             node.path if path is None else path,
             node.body,
         )
-        self._nodes[node] = spec
+        self.nodes[node] = spec
         return spec
 
     def _attributes(self, node: Node) -> Mapping[str, Any]:
@@ -91,7 +91,7 @@ class SpecCache:
         """The node has changed; so have the views of the graphs around it, up to the main graph."""
         current: Node | None = node
         while current is not None:
-            self._nodes.pop(current, None)
+            self.nodes.pop(current, None)
             current = current.graph.owner
 
     def forget_value(self, value: Value) -> None:

@@ -186,13 +186,13 @@ class Sweep:
             finally:
                 state.origin = ""
                 report.seconds += perf_counter() - start
+            if outcome is False and state.changes == before:
+                continue  # nearly always
             if not isinstance(outcome, bool | str):
                 raise failure(rule.name, f"rewrite() returned {type(outcome).__name__}, not a bool or a str", node.name)
             if (outcome is True) != (state.changes != before):
                 done = "changed" if state.changes != before else "did not change"
                 raise failure(rule.name, f"it {done} the graph and returned {outcome!r}", node.name)
-            if outcome is False:
-                continue
             title = "/".join((*node.path, node.name)) if node.graph.owner is not None else node.name
             if isinstance(outcome, str):
                 self.reasons[rule.name][title] = outcome

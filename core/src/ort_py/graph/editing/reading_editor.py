@@ -188,7 +188,9 @@ class ReadingEditor(GraphEditor):
     # For the engine ---------------------------------------------------------------------------------------------------
 
     def record(self, node: Node) -> NodeSpec:
-        return self.state.cache.node(node, _ANYWHERE)
+        cache = self.state.cache
+        found = cache.nodes.get(node)  # rules ask for few things as often
+        return found if found is not None and found.index == _ANYWHERE else cache.node(node, _ANYWHERE)
 
     def find(self, name: str) -> Value | None:
         """The value called `name` here or in a graph around."""
@@ -241,12 +243,14 @@ class ReadingEditor(GraphEditor):
         holders = {
             reader if reader.graph is self.graph else owner_in(self.graph, reader): None for reader, _ in value.uses
         }
-        holders.update(dict.fromkeys(self.state.returners(value, self.graph)))
-        holders.pop(None, None)
+        if value in self.state.returns:
+            holders.update(dict.fromkeys(self.state.returners(value, self.graph)))
         return [holder for holder in holders if holder is not None]
 
     def _lookup(self, value: ValueSpec | str) -> Value | None:
-        return self.find(value if isinstance(value, str) else value.name)
+        name = value if isinstance(value, str) else value.name
+        found = self.values.get(name)
+        return self.find(name) if found is None and self.graph.owner is not None else found
 
     def _known(self, value: ValueSpec | str) -> Value:
         found = self._lookup(value)
