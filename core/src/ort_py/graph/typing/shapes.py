@@ -146,10 +146,7 @@ class _Inference:
             news = [value for value, known in more.items() if before.get(value) != known]
             if not news:
                 break
-            if self._flat:
-                found, _ = self._follow(found | more, news)
-            else:
-                found = self._infer(given_types, first=False)
+            found = self._follow(found | more, news)[0] if self._flat else self._infer(given_types, first=False)
         return merged
 
     def _follow(

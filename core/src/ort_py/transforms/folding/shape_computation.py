@@ -214,7 +214,8 @@ class _Walk:
         if wanted is None:
             return False
         attributes = {name: value for name, value in node.attributes.items() if name != "allowzero"}
-        self._replace(node, (source.name, self._vector(result, wanted)), attributes)
+        made = self._graph.add_constant(f"{result.name}/shape", np.array(wanted, np.int64))
+        self._replace(node, (source.name, made), attributes)
         return True
 
     def _reshaping(self, node: NodeSpec, entries: tuple[Dim, ...], source: Shape) -> list[int] | str | None:
@@ -273,16 +274,12 @@ class _Walk:
                 return False
         if len(wanted) != len(numbers.entries):
             return False
-        array = np.array(wanted, np.int64).astype(_dtype(end), casting="unsafe") if _fits(end, wanted) else None
-        if array is None:
+        if not _fits(end, wanted):
             return False
-        name = self._graph.add_constant(f"{result.name}/ends", array)
+        name = self._graph.add_constant(f"{result.name}/ends", np.array(wanted, np.int64).astype(_dtype(end)))
         rest = ["" if value is None else value.name for value in node.inputs]
         self._replace(node, (*rest[:2], name, *rest[3:]), node.attributes)
         return True
-
-    def _vector(self, result: ValueSpec, numbers: Sequence[int]) -> str:
-        return self._graph.add_constant(f"{result.name}/shape", np.array(numbers, np.int64))
 
     def _replace(self, node: NodeSpec, inputs: tuple[str, ...], attributes: Any) -> None:
         outputs = tuple(["" if value is None else value.name for value in node.outputs])
