@@ -28,7 +28,7 @@ from ort_py.execution.run_queue import RunQueue
 from ort_py.fallback.report import FallbackReport
 from ort_py.graph.reading.given_model import GivenModel
 from ort_py.hooks import SessionEvent
-from ort_py.inspection.verification.methods import Verification
+from ort_py.inspection.verification.runner import Verification
 from ort_py.logs import INFO, lazy_logger
 from ort_py.options import RunOptions, SessionOptions
 from ort_py.partition.assignment import Assignment

@@ -8,9 +8,7 @@ import pytest
 
 import ort_py
 from ort_py.dtypes import DataType
-from ort_py.inspection.comparison.configuration import SessionConfiguration, configuration_of
-from ort_py.inspection.comparison.inputs import feeds_of
-from ort_py.inspection.comparison.tolerances import tolerances_of
+from ort_py.inspection.comparison.configuration import SessionConfiguration, configuration_of, feeds_of, tolerances_of
 
 LEVEL = ort_py.GraphOptimizationLevel
 

@@ -15,12 +15,17 @@ from typing import Any, TypeAlias
 from ort_py.api.session import InferenceSession
 from ort_py.graph.ir import Model
 from ort_py.inspection.comparison.bodies import compare_bodies
-from ort_py.inspection.comparison.configuration import ConfigurationLike, SessionConfiguration, configuration_of
+from ort_py.inspection.comparison.configuration import (
+    ConfigurationLike,
+    Feeds,
+    SessionConfiguration,
+    configuration_of,
+    feeds_of,
+    tolerances_of,
+)
 from ort_py.inspection.comparison.engines import as_written, compare_engines
 from ort_py.inspection.comparison.forcing import Progress
-from ort_py.inspection.comparison.inputs import Feeds, feeds_of
 from ort_py.inspection.comparison.report import ComparedSide, ComparisonReport
-from ort_py.inspection.comparison.tolerances import tolerances_of
 
 ModelLike: TypeAlias = str | os.PathLike[str] | bytes | Any
 """Path of a model, its bytes, or a message."""

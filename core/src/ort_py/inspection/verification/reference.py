@@ -1,6 +1,6 @@
 """The engine that repeats runs: the same model on the plain NumPy provider, not optimised, on one thread.
 
-Comes before `verifier`. Weights are those of the process's store, so they are in memory once.
+It shares its weights with the session through the process's store.
 """
 
 from __future__ import annotations

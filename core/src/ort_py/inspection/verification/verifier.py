@@ -1,12 +1,13 @@
-"""The verifier of one session: picks runs, has them repeated in the background, and acts on what is found.
+"""The verifier of one session: picks runs, has them repeated in the background, and acts on the outcome.
 
-Made only where a share of the runs is to be verified. It holds the session weakly, so that a session that is dropped
-is closed, and its own lock only for counting. What a wrong result looks like is decided by `search`; who repeats runs
-is `reference`; where that happens is `background`.
+It exists only where a share of the runs is verified. It holds the session weakly, so that a session that is dropped
+is closed, and it holds its own lock only for counting. `search` decides whether a result is wrong, `reference` opens
+the engine that repeats runs, and `background` owns the threads that do it.
 """
 
 from __future__ import annotations
 
+import copy
 import itertools
 import random
 import threading
@@ -14,19 +15,20 @@ import weakref
 from collections.abc import Mapping, Sequence
 from dataclasses import field, replace
 from functools import partial
-from typing import Any
+from typing import Any, Protocol
 
+import numpy as np
+
+from ort_py.discovery import CPU_ROLE, FallbackRecord
 from ort_py.engine.engine import Engine
+from ort_py.engine.recipe import ProviderArgument
 from ort_py.engine.runs import run
 from ort_py.hooks import VerifiedEvent
 from ort_py.inspection.verification.background import process_background
-from ort_py.inspection.verification.copies import bytes_of, copied
 from ort_py.inspection.verification.outcome import DifferingOutput, Finding, Outcome, Stopped
-from ort_py.inspection.verification.pinning import pin
 from ort_py.inspection.verification.reference import drawn_outputs, open_reference, tolerances_for
 from ort_py.inspection.verification.report import Mismatch, VerificationReport
 from ort_py.inspection.verification.search import differing_outputs, search
-from ort_py.inspection.verification.verified import Verified
 from ort_py.lazy_dataclass import dataclass
 from ort_py.logs import DEBUG, WARNING, lazy_logger
 from ort_py.options import RunOptions
@@ -35,7 +37,18 @@ from ort_py.platform.forks import notify_after_fork
 _logger = lazy_logger("ort_py.verification")
 
 MISMATCHES_KEPT = 16
-"""Wrong results in a report."""
+"""The number of wrong results that a report keeps."""
+
+
+class Verified(Protocol):
+    """The part of a session that its verifier uses."""
+
+    @property
+    def engine(self) -> Engine:
+        """The engine that runs the model now."""
+
+    def set_providers(self, providers: ProviderArgument | None = None) -> None:
+        """Build another engine with other providers, and use it from now on."""
 
 
 @dataclass(slots=True)
@@ -78,7 +91,7 @@ class Verifier:
         self._run_options = RunOptions()
         self._decided: set[int] = set()
         self._closed = False
-        self._told_failure = False
+        self._failure_logged = False
         self._working = 0
         self._changed = threading.Condition(threading.Lock())
         notify_after_fork(self)
@@ -101,7 +114,7 @@ class Verifier:
             return replace(self._report, seen=self._count_runs())
 
     def wait(self, seconds: float | None) -> VerificationReport:
-        """Wait until no run waits for its verification, at most so long; what was found so far."""
+        """Wait until no run waits for its verification, at most so long, and return the report so far."""
         with self._changed:
             self._changed.wait_for(lambda: not self._report.waiting, seconds)
             return replace(self._report, seen=self._count_runs())
@@ -109,14 +122,14 @@ class Verifier:
     # -- runs, on their own threads ----------------------------------------------------------------------------
 
     def passes(self) -> bool:
-        """Count a run that is about to start, and draw whether it goes unverified. All that most runs cost."""
+        """Count a run that is about to start, and draw whether it goes unverified. Most runs do nothing else."""
         next(self._numbers)
         if self._random() < self._share:
             return False
         return not self._decided or threading.get_ident() not in self._decided
 
     def pick(self) -> int:
-        """The number of a run that was drawn for verification; 0 where the session verifies no more runs."""
+        """Return the number of a run that was drawn for verification, or 0 if the session verifies no more runs."""
         self._decided.discard(threading.get_ident())
         with self._changed:
             if self._report.reason:
@@ -125,7 +138,7 @@ class Verifier:
             return self._count_runs()
 
     def decide(self) -> bool:
-        """Draw for a run of the calling thread before it is known how it is run; where it is drawn, the next is it."""
+        """Draw for the calling thread's next run before it starts, and remember the thread if the run is verified."""
         if self._random() < self._share and self.active:
             self._decided.add(threading.get_ident())
             return True
@@ -133,7 +146,7 @@ class Verifier:
         return False
 
     def _count_runs(self) -> int:
-        """Runs begun so far. A count hands out its numbers to all threads without a lock, and shows the next one."""
+        """Return how many runs have begun. `itertools.count` needs no lock, and its repr shows the next number."""
         return int(repr(self._numbers).removeprefix("count(").removesuffix(")")) - 1
 
     def drop(self) -> None:
@@ -141,14 +154,14 @@ class Verifier:
         self._count(dropped=1)
 
     def begin(self, number: int, names: Sequence[str], feed: Mapping[str, Any]) -> PickedRun | None:
-        """Copy what a picked run reads; None where too much waits already."""
+        """Copy the feed of a picked run. Returns None if too many copies wait already."""
         nbytes = bytes_of(feed)
         if not self._background.reserve(nbytes):
             self.drop()
             return None
         try:
             picked = PickedRun(number, names, copied(dict(feed)), nbytes)
-        except Exception:  # memory that is short, or a value that cannot be copied: the run goes on without
+        except Exception:  # out of memory, or a value that cannot be copied: the run goes on unverified
             self._background.release(nbytes)
             self.drop()
             return None
@@ -156,7 +169,7 @@ class Verifier:
         return picked
 
     def abandon(self, picked: PickedRun) -> None:
-        """A picked run did not end well."""
+        """Drop a picked run that failed itself."""
         self._end(picked, dropped=1)
 
     def submit(self, picked: PickedRun, results: Sequence[Any]) -> None:
@@ -166,7 +179,7 @@ class Verifier:
             picked.nbytes += more
             self._background.add(more)
             self._background.repeat(partial(self._work, self._repeat, picked))
-        except Exception:  # memory that is short: the run itself is well
+        except Exception:  # out of memory: the run itself has succeeded
             self.abandon(picked)
         except BaseException:
             self.abandon(picked)
@@ -175,7 +188,7 @@ class Verifier:
     # -- in the background -------------------------------------------------------------------------------------
 
     def _work(self, step: Any, *arguments: Any) -> None:
-        """Make a step of a verification. A thread that closes the verifier meanwhile leaves the reference to this."""
+        """Run one step of a verification. If the verifier is closed meanwhile, this thread closes the reference."""
         picked: PickedRun = arguments[0]
         with self._changed:
             self._working += 1
@@ -202,10 +215,10 @@ class Verifier:
             self._end(picked, dropped=1)
             return
         expected = run(reference, names, picked.feed, self._run_options)
-        found = dict(zip(picked.names, picked.results, strict=True))
-        differing, worst = differing_outputs(names, expected, [found[name] for name in names], self._tolerances)
+        results = dict(zip(picked.names, picked.results, strict=True))
+        differing, worst = differing_outputs(names, expected, [results[name] for name in names], self._tolerances)
         if differing:
-            self._background.search(partial(self._work, self._search, picked, reference, found, differing))
+            self._background.search(partial(self._work, self._search, picked, reference, results, differing))
             return
         self._publish(VerifiedEvent(self._id, Outcome.AGREED, picked.number))
         self._end(picked, agreed=1, worst=worst)
@@ -214,7 +227,7 @@ class Verifier:
         self,
         picked: PickedRun,
         reference: Engine,
-        found: Mapping[str, Any],
+        results: Mapping[str, Any],
         differing: Sequence[DifferingOutput],
     ) -> None:
         session = self._session()
@@ -226,7 +239,7 @@ class Verifier:
             )
             raise Stopped
         finding = search(
-            reference, session.engine, picked.feed, found, differing, self._tolerances, stopped=lambda: self._closed
+            reference, session.engine, picked.feed, results, differing, self._tolerances, stopped=lambda: self._closed
         )
         pinned = False
         if finding.outcome is Outcome.MISMATCH:
@@ -263,7 +276,7 @@ class Verifier:
             self._end(picked, mismatch, mismatched=1)
 
     def _pin(self, session: Verified, finding: Finding) -> bool:
-        """Move the session to the NumPy provider; returns whether that was possible."""
+        """Move the session to the NumPy provider. Returns True on success."""
         if not self.active:
             return False
         self._stop("the session was moved to the NumPy provider after a wrong result")
@@ -276,7 +289,7 @@ class Verifier:
         return True
 
     def _opened(self, picked: PickedRun) -> Engine | None:
-        """The engine that repeats runs, made when it is first needed; None where there can be none."""
+        """Return the engine that repeats runs, opened at its first use, or None if it cannot be opened."""
         if self._reference is not None and not self._closed:
             return self._reference
         session = self._session()
@@ -302,8 +315,8 @@ class Verifier:
     def _failed(self, picked: PickedRun, error: Exception, *, logged: bool = False) -> None:
         reason = f"{type(error).__name__}: {error}"
         if not logged:
-            level = DEBUG if self._told_failure else WARNING
-            self._told_failure = True
+            level = DEBUG if self._failure_logged else WARNING
+            self._failure_logged = True
             _logger.log(level, "run %d of %s could not be verified: %s", picked.number, self._title, reason)
         self._publish(VerifiedEvent(self._id, Outcome.FAILED, picked.number, reason=reason))
         self._end(picked, failed=1)
@@ -311,7 +324,7 @@ class Verifier:
     # -- counting and closing ----------------------------------------------------------------------------------
 
     def close(self) -> None:
-        """Stop what is under way before its next step, and release the reference; waits for nothing."""
+        """Stop verifications before their next step, and release the reference, without waiting for them."""
         self._stop("the session is closed")
         self._closed = True
         self._run_options.terminate = True
@@ -326,7 +339,7 @@ class Verifier:
             reference.close()
 
     def _stop(self, reason: str) -> None:
-        """Pick no more runs for a reason; the first one counts. An empty one takes it back."""
+        """Stop picking runs, and keep the first reason. An empty reason starts picking again."""
         with self._changed:
             self._report = replace(self._report, reason=(self._report.reason or reason) if reason else "")
 
@@ -335,7 +348,7 @@ class Verifier:
             self._hooks.observe("ort_py_run_verified", event)
 
     def _end(self, picked: PickedRun, mismatch: Mismatch | None = None, *, worst: float = 0.0, **counts: int) -> None:
-        """The verification of a run has ended, one way or another."""
+        """Count the end of a run's verification, and release its copies."""
         self._background.release(picked.nbytes)
         self._count(mismatch, worst=worst, waiting=-1, **counts)
 
@@ -346,3 +359,45 @@ class Verifier:
             kept = known.mismatches if mismatch is None else (*known.mismatches, mismatch)[-MISMATCHES_KEPT:]
             self._report = replace(known, worst=max(worst, known.worst), mismatches=kept, **changed)
             self._changed.notify_all()
+
+
+def pin(session: Verified, finding: Finding) -> None:
+    """Build the session again on the plain NumPy provider; if that fails, the session stays as it was.
+
+    Runs under way are not affected. The session's fallback report records the change, and `session.state` is degraded.
+
+    Raises:
+        OrtPyError: The session is closed, or the NumPy provider cannot run the model.
+    """
+    options = session.engine.options
+    former = options.pin_cpu, options.strict
+    options.pin_cpu, options.strict = True, ""
+    try:
+        session.set_providers([CPU_ROLE])
+    except BaseException:
+        options.pin_cpu, options.strict = former
+        raise
+    provider = finding.provider or "The session"
+    record = FallbackRecord("run", provider, f"a result was wrong: {finding.reason}", finding.node, CPU_ROLE)
+    session.engine.recovery.moved.add(provider)
+    session.engine.fallbacks.note(record)
+
+
+def copied(value: Any) -> Any:
+    """Copy a host value, because its owner may write to it at any time: an array, a list, a mapping or a scalar."""
+    if isinstance(value, np.ndarray):
+        return value.copy(order="C")
+    if isinstance(value, list):
+        return [copied(item) for item in value]
+    if isinstance(value, dict):
+        return {key: copied(item) for key, item in value.items()}
+    return value if value is None or isinstance(value, np.generic) else copy.deepcopy(value)
+
+
+def bytes_of(value: Any) -> int:
+    """Estimate the bytes of a copy of a host value, without the contents of strings."""
+    if isinstance(value, np.ndarray):
+        return int(value.nbytes)
+    if isinstance(value, list):
+        return sum(map(bytes_of, value))
+    return sum(map(bytes_of, value.values())) if isinstance(value, dict) else 64
