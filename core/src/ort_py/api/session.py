@@ -428,10 +428,10 @@ class InferenceSession(PrivateNames):
         assembled = self._engine.assembled
         known = self._placement
         if assembled is not None and (known is None or known[0] is not assembled.assignment):
-            from ort_py.inspection.placement import placement_of
+            from ort_py.inspection.placement import Placement
 
             assignment = assembled.assignment
-            known = self._placement = (assignment, placement_of(assignment, self._engine.providers.device_names()))
+            known = self._placement = (assignment, Placement(assignment, self._engine.providers.device_names()))
         assert known is not None  # closing asks before it releases the program
         return known[1]
 

@@ -14,16 +14,16 @@ from importlib import resources
 from typing import TYPE_CHECKING, Any
 
 from ort_py.errors import operator_title
-from ort_py.inspection.placement.facts import PlacementFacts
 from ort_py.inspection.placement.islands import copied_bytes
 from ort_py.inspection.placement.picture import Box, picture_of
+from ort_py.inspection.placement.report import Placement
 from ort_py.limits import human_bytes
 
 if TYPE_CHECKING:
     from ort_py.inspection.placement.merging import Suggestion
 
 
-def html_page(placement: PlacementFacts, title: str = "") -> str:
+def html_page(placement: Placement, title: str = "") -> str:
     assets = resources.files("ort_py.inspection.placement") / "assets"
     style = (assets / "viewer.css").read_text(encoding="utf-8")
     script = (assets / "viewer.js").read_text(encoding="utf-8")
@@ -46,7 +46,7 @@ def html_page(placement: PlacementFacts, title: str = "") -> str:
     )
 
 
-def page_data(placement: PlacementFacts, title: str) -> dict[str, Any]:
+def page_data(placement: Placement, title: str) -> dict[str, Any]:
     """The data of the page's script: each text once, and numbers that refer to them."""
     texts: dict[str, int] = {}
 

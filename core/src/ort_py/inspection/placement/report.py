@@ -1,9 +1,9 @@
 """The provider of each node, and the reason: the session's placement as a value with a table, JSON, an ONNX file and a
 page.
 
-A record for each of ten thousand nodes takes a tenth of the time of making their session, and few ask: they are made
-when they are first used, or when the session closes and lets its graph go. Islands, borders and suggestions come from
-`flow`, `islands` and `merging`; the files from `annotated` and `page`.
+The records of ten thousand nodes take a tenth of the time of creating their session, and few callers need them: they
+are made at their first use, or when the session closes and releases its graph. `flow`, `islands` and `merging` compute
+islands, borders and suggestions; `annotated` and `page` write the files.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,12 +25,11 @@ if TYPE_CHECKING:
     from ort_py.inspection.placement.islands import Island, IslandBorder
     from ort_py.inspection.placement.merging import Suggestion
 
-__all__ = ["NodePlacement", "Placement", "placement_of"]
+__all__ = ["NodePlacement", "Placement"]
 
 _HOST = "cpu:0"
 _NOT_WORTH = ("does not pay", "too little work")
-"""Beginnings of refusals of a node that its provider could run: the cost model's, and those of providers that say so
-themselves."""
+"""The first words of refusals by providers that could run the node: the cost model's and the providers' own."""
 
 
 class Placement:
@@ -56,7 +56,7 @@ class Placement:
         """A record for each node, in the order in which nodes were assigned."""
         if self._nodes is None:
             assignment = self._assignment
-            # Another thread that finds no assignment any more finds the records: `detach` makes them first.
+            # `detach` makes the records before it drops the assignment, so another thread always sees one of the two.
             self._nodes = self._nodes or (() if assignment is None else _records(assignment))
         return self._nodes
 
@@ -67,9 +67,10 @@ class Placement:
             from ort_py.inspection.placement.islands import Island, island_groups
 
             nodes = self.nodes
-            flow = self._flowing()
+            flow = self.flow()
             runs = [node.provider for node in nodes]
-            groups = island_groups(flow, runs, [node.region for node in nodes], self._turns())
+            # The last provider asked goes first, so that the first ones get the largest pieces.
+            groups = island_groups(flow, runs, [node.region for node in nodes], self._ranks()[::-1])
             self._islands = tuple(
                 Island(number, runs[group[0]], nodes[group[0]].region, flow.graph_of[group[0]], tuple(group))
                 for number, group in enumerate(groups)
@@ -78,10 +79,10 @@ class Placement:
 
     @property
     def borders(self) -> tuple[IslandBorder, ...]:
-        """Values that cross from island to island, with their bytes, and whether crossing takes a copy."""
+        """Values that cross from island to island, with their bytes, and whether they are copied."""
         from ort_py.inspection.placement.islands import borders_of
 
-        return borders_of(self._flowing(), self.islands, self._devices, _HOST)
+        return borders_of(self.flow(), self.islands, self._devices, _HOST)
 
     @property
     def suggestions(self) -> tuple[Suggestion, ...]:
@@ -92,7 +93,7 @@ class Placement:
             ranks = self._ranks()
             first = next(iter(ranks), "")
             asked = [_as_refused(node, first) for node in self.nodes]
-            self._suggestions = suggestions_of(self._flowing(), asked, first, self._turns())
+            self._suggestions = suggestions_of(self.flow(), asked, first, ranks[::-1])
         return self._suggestions
 
     @property
@@ -101,32 +102,32 @@ class Placement:
 
     def refusals(self) -> list[tuple[str, str, str, int]]:
         """(provider, operator, reason, nodes) of what providers refused, most nodes first."""
-        found = Counter(
+        refused = Counter(
             (provider, operator_title(node.op_type, node.domain), reason)
             for node in self.nodes
             for provider, reason in node.refusals
         )
-        return [(*key, count) for key, count in found.most_common()]
+        return [(*key, count) for key, count in refused.most_common()]
 
     def detach(self) -> None:
-        """Make all records and let the graph go; called when the session closes."""
+        """Make all records and release the graph. The session calls this when it closes."""
         if self._assignment is not None:
             _ = self.nodes
-            self._flow = self._flowing()
+            self._flow = self.flow()
             self._assignment = None
 
     @classmethod
     def of(
         cls, nodes: tuple[NodePlacement, ...], flow: Flow | None = None, devices: Mapping[str, str] | None = None
     ) -> Placement:
-        """A placement from its records, as pickle has them."""
+        """Restore a placement from its pickled records."""
         placement = cls(Assignment(), devices)
         placement._nodes, placement._flow, placement._assignment = nodes, flow, None
         placement._counts = dict(Counter(node.provider for node in nodes).most_common())
         return placement
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Placement.of, (self.nodes, self._flowing(), self._devices)
+        return Placement.of, (self.nodes, self.flow(), self._devices)
 
     def __eq__(self, other: object) -> bool:
         return self.nodes == other.nodes if isinstance(other, Placement) else NotImplemented
@@ -146,9 +147,28 @@ class Placement:
 
     def to_json(self) -> dict[str, Any]:
         """Plain data for ``json.dumps``: counts, nodes, islands, borders, refusals and suggestions."""
-        from ort_py.inspection.placement.plain import plain_placement
+        from ort_py.inspection.placement.islands import copied_bytes
 
-        return plain_placement(self)
+        graphs = self.flow().graphs
+        borders = self.borders
+        island_of = {node: island.number for island in self.islands for node in island.nodes}
+        known, symbolic = copied_bytes(borders)
+        return {
+            "counts": self.counts(),
+            "devices": self.devices,
+            "nodes": [asdict(node) | {"island": island_of.get(number)} for number, node in enumerate(self.nodes)],
+            "islands": [
+                asdict(island) | {"graph": graphs[island.graph].name, "nodes": list(island.nodes)}
+                for island in self.islands
+            ],
+            "borders": [_border(border) for border in borders],
+            "copied": {"bytes": known, "symbolic": list(symbolic)},
+            "refusals": [
+                {"provider": provider, "operator": operator, "reason": reason, "nodes": count}
+                for provider, operator, reason, count in self.refusals()
+            ],
+            "suggestions": [asdict(one) | {"merged": one.merged} for one in self.suggestions],
+        }
 
     def to_html(self, path: str | os.PathLike[str], *, title: str = "") -> None:
         """Write a page with a picture of the graph, coloured by provider. It needs no network and no other file.
@@ -190,8 +210,13 @@ class Placement:
         return [name for name in self._ranks() if name in self._counts]
 
     def flow(self) -> Flow:
-        """The flow between the nodes, for pictures."""
-        return self._flowing()
+        """Return the values that flow between the nodes."""
+        from ort_py.inspection.placement.flow import Flow, flow_of
+
+        if self._flow is None:
+            assignment = self._assignment
+            self._flow = self._flow or (Flow() if assignment is None else flow_of(assignment))
+        return self._flow
 
     def __repr__(self) -> str:
         counts = ", ".join(f"{name}: {count}" for name, count in self.counts().items())
@@ -211,36 +236,13 @@ class Placement:
             for row in rows
         )
 
-    def _flowing(self) -> Flow:
-        from ort_py.inspection.placement.flow import Flow, flow_of
-
-        if self._flow is None:
-            assignment = self._assignment
-            self._flow = self._flow or (Flow() if assignment is None else flow_of(assignment))
-        return self._flow
-
     def _ranks(self) -> list[str]:
-        """Everybody who was asked or runs something, in the order in which they were asked."""
+        """All providers that were asked or run a node, in the order in which they were asked."""
         place: dict[str, int] = {}
         for node in self.nodes:
             for position, name in enumerate((*(provider for provider, _ in node.refusals), node.provider)):
                 place[name] = max(position, place.get(name, 0))
         return sorted(place, key=lambda name: (place[name], name))
-
-    def _turns(self) -> list[str]:
-        """Describe the order of the providers: the one that completes goes first, so that those asked first get the
-        largest pieces.
-        """
-        return self._ranks()[::-1]
-
-
-def placement_of(assignment: Assignment, devices: Mapping[str, str] | None = None) -> Placement:
-    """The report of a partitioner's decisions.
-
-    Args:
-        devices: Device of each provider, as text.
-    """
-    return Placement(assignment, devices)
 
 
 def _records(assignment: Assignment) -> tuple[NodePlacement, ...]:
@@ -271,7 +273,23 @@ def _as_refused(node: NodePlacement, first: str) -> Any:
     return RefusedNode(runner, node.op_type, node.domain, reason is not None and not could)
 
 
+def _border(border: IslandBorder) -> dict[str, Any]:
+    value = border.value
+    return {
+        "value": value.name,
+        "type": value.type,
+        "bytes": value.nbytes,
+        "size": value.size,
+        "symbols": list(value.symbols),
+        "from_island": None if border.source < 0 else border.source,
+        "to_island": None if border.target < 0 else border.target,
+        "from_device": border.from_device,
+        "to_device": border.to_device,
+        "copied": border.copied,
+    }
+
+
 def _model_of(assignment: Assignment) -> Any:
-    """The model that the nodes are of; None where there is none."""
+    """Return the model that contains the nodes, or None if there are no nodes."""
     node = next(iter(assignment.nodes), None)
     return None if node is None else node.graph.model
