@@ -7,7 +7,7 @@ from pathlib import Path
 
 import ort_py
 from ort_py.cli.console import say
-from ort_py.cli.inputs import add_input_arguments, make_feeds, say_what_was_assumed
+from ort_py.cli.inputs import add_input_arguments, make_feeds
 from ort_py.cli.output import print_json
 from ort_py.cli.progress import Progress
 from ort_py.cli.sessions import add_limits_argument, limits_of, provider_names
@@ -62,7 +62,6 @@ def run(arguments: argparse.Namespace) -> int:
     with Progress(f"comparing {Path(arguments.model).name}") as progress:
         with sides[0].open(arguments.model) as session:
             feeds = make_feeds(session.get_inputs(), session.get_overridable_initializers(), arguments)
-        say_what_was_assumed(feeds)
         report: ort_py.ComparisonReport | ort_py.BisectionReport
         if arguments.bisect:
             report = ort_py.bisect(

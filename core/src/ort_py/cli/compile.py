@@ -10,7 +10,7 @@ from typing import Any
 import ort_py
 from ort_py.api.compiling import compile_with
 from ort_py.cli.console import say
-from ort_py.cli.inputs import add_input_arguments, make_feeds, say_what_was_assumed
+from ort_py.cli.inputs import add_input_arguments, make_feeds
 from ort_py.cli.output import print_json
 from ort_py.cli.progress import Progress
 from ort_py.cli.sessions import add_session_arguments, limits_of
@@ -119,6 +119,4 @@ def _options(arguments: argparse.Namespace) -> ort_py.SessionOptions:
 
 def _feeds(engine: Engine, arguments: argparse.Namespace) -> Sequence[Mapping[str, Any]]:
     described = engine.description
-    feeds = make_feeds(described.inputs, described.overridable, arguments)
-    say_what_was_assumed(feeds)
-    return [feeds.values]
+    return [make_feeds(described.inputs, described.overridable, arguments).values]

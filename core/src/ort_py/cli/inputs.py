@@ -78,7 +78,7 @@ def add_input_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def make_feeds(declared: Sequence[NodeArg], overridable: Sequence[NodeArg], arguments: argparse.Namespace) -> Feeds:
-    """The feeds that the arguments of `add_input_arguments` describe.
+    """Make the feeds that the arguments of `add_input_arguments` describe. Prints a note about sizes it assumes.
 
     Args:
         overridable: Initializers that may be fed too.
@@ -102,14 +102,10 @@ def make_feeds(declared: Sequence[NodeArg], overridable: Sequence[NodeArg], argu
                 feeds.sources[argument.name] = f"{mode} values"
                 if made.assumed:
                     feeds.assumed[argument.name] = made.assumed
-    return feeds
-
-
-def say_what_was_assumed(feeds: Feeds) -> None:
-    """Say on standard error which shapes were guessed."""
     if feeds.assumed:
         shapes = "; ".join(f"'{name}' is generated {text}" for name, text in feeds.assumed.items())
         tell(f"note: {shapes}. Set sizes with --dim NAME=SIZE or --shape NAME=1x2x3.")
+    return feeds
 
 
 def _read_into(

@@ -15,7 +15,7 @@ from typing import Any
 
 import ort_py
 from ort_py.cli.console import say
-from ort_py.cli.inputs import Feeds, add_input_arguments, make_feeds, say_what_was_assumed
+from ort_py.cli.inputs import Feeds, add_input_arguments, make_feeds
 from ort_py.cli.output import print_json, shape_text, table, time_text
 from ort_py.cli.progress import Progress
 from ort_py.cli.sessions import add_session_arguments, open_session
@@ -64,7 +64,6 @@ def run(arguments: argparse.Namespace) -> int:
     """
     with open_session(arguments) as session:
         feeds = make_feeds(session.get_inputs(), session.get_overridable_initializers(), arguments)
-        say_what_was_assumed(feeds)
         results, times = _run(session, feeds.values, arguments)
         names = [output.name for output in session.get_outputs()]
         outputs = dict(zip(names, results, strict=True))

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import ort_py
 from ort_py.cli.console import say
-from ort_py.cli.inputs import add_input_arguments, make_feeds, say_what_was_assumed
+from ort_py.cli.inputs import add_input_arguments, make_feeds
 from ort_py.cli.output import print_json, table
 from ort_py.cli.progress import Progress
 from ort_py.cli.sessions import add_limits_argument, limits_of, open_session, provider_names
@@ -59,7 +59,6 @@ def _tune(arguments: argparse.Namespace) -> int:
     options.intra_op_num_threads = arguments.threads
     with open_session(arguments) as session:
         feeds = make_feeds(session.get_inputs(), session.get_overridable_initializers(), arguments)
-        say_what_was_assumed(feeds)
     with Progress(f"tuning {Path(arguments.model).name}") as progress:
         report = ort_py.tune(
             arguments.model,
