@@ -20,10 +20,9 @@ import numpy as np
 
 from ort_py.devices import HOST, Device
 from ort_py.dtypes import DataType, data_type_of
-from ort_py.engine.bound_runs import run_bound
 from ort_py.engine.device_runs import run_on_devices
 from ort_py.engine.engine import Engine
-from ort_py.engine.runs import run
+from ort_py.engine.runs import run, run_bound
 from ort_py.errors import ArgumentTypeError, BindingError, Location, OrtPyError, UsageError
 from ort_py.execution.bound_outputs import WORTH_BYTES
 from ort_py.options import RunOptions

@@ -1,7 +1,7 @@
 """Many models in one process: requests for the same model share a session, within a memory budget.
 
 Callers borrow sessions. A session that is not borrowed may be closed, the longest unused first. Weights, threads and
-caches are the process's own already and are not managed here. Comes after `session`.
+caches belong to the process already and are not managed here.
 """
 
 from __future__ import annotations
@@ -14,13 +14,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
 from typing import Any, Self
 
-from ort_py.api.managed_sessions import external_data, memory_of, model_file
 from ort_py.api.request_key import RequestKey, request_key
 from ort_py.api.session import InferenceSession
 from ort_py.engine.recipe import ProviderArgument
 from ort_py.errors import InvalidArgument, UsageError
 from ort_py.files import FileSnapshot
+from ort_py.graph.ir import Weight
 from ort_py.graph.reading.given_model import GivenModel
+from ort_py.graph.weights.accounting import named_weights, weight_bytes
 from ort_py.lazy_dataclass import dataclass
 from ort_py.limits import human_bytes
 from ort_py.logs import lazy_logger
@@ -29,8 +30,8 @@ from ort_py.platform.forks import ProcessLock, notify_after_fork
 from ort_py.suggestions import did_you_mean
 
 _BETWEEN_LOOKS = 1.0
-"""Seconds between two looks at the memory of sessions that are there: it grows with the shapes they meet, and adding it
-up costs more than a small run."""
+"""Seconds between two sums of the open sessions' memory, which grows with the shapes of their runs. A sum costs
+more than a small run."""
 
 _logger = lazy_logger("ort_py.session")
 
@@ -241,7 +242,7 @@ class SessionManager:
             in_use = sum(bool(entry.leases) for entry in open_)
             counts = (self._hits, self._created, self._failed, self._evicted)
             sessions = [entry.session for entry in open_ if entry.session is not None]
-        return SessionManagerStats(len(sessions), in_use, memory_of(sessions), self._budget, *counts)
+        return SessionManagerStats(len(sessions), in_use, _memory_of(sessions), self._budget, *counts)
 
     def trim(self) -> None:
         """Let all sessions give back what they keep only for speed; see `InferenceSession.trim`."""
@@ -286,7 +287,7 @@ class SessionManager:
 
     def _make(self, entry: _Entry, source: Any, looked_at: GivenModel, arguments: Sequence[Any]) -> SessionLease:
         try:
-            own = model_file(looked_at)  # before it is read
+            own = _model_file(looked_at)  # before it is read
             session = self._create(source, *arguments)
         except BaseException as error:
             with self._lock.held():
@@ -298,7 +299,7 @@ class SessionManager:
                     error.add_note(f"No model is registered as '{looked_at.path}'. {hint}")
             entry.ready.set()
             raise
-        files = [*own, *external_data(session)]
+        files = [*own, *_external_data(session)]
         with self._lock.held():
             entry.session, entry.files = session, files
             self._created += 1
@@ -382,10 +383,40 @@ class SessionManager:
     def _over(self, entries: Sequence[_Entry]) -> bool:
         if self._budget is None:
             return False
-        return memory_of([entry.session for entry in entries if entry.session is not None]) > self._budget
+        return _memory_of([entry.session for entry in entries if entry.session is not None]) > self._budget
 
     def _take_out(self, entry: _Entry) -> InferenceSession:
         session, entry.session = entry.session, None
         self._entries.pop(entry.key, None)
         assert session is not None
         return session
+
+
+def _model_file(source: GivenModel) -> list[FileSnapshot]:
+    """Return the model's own file, if it has one."""
+    if not source.path:
+        return []
+    try:
+        return [FileSnapshot(os.path.abspath(source.path))]  # noqa: PTH100 - links stay as they are
+    except (OSError, ValueError):
+        return []  # creating the session raises the error
+
+
+def _external_data(session: InferenceSession) -> list[FileSnapshot]:
+    """Return the files of external data that a session read."""
+    files = session.engine.external_files
+    return [FileSnapshot(os.path.abspath(path), identity) for path, identity in files]  # noqa: PTH100 - as above
+
+
+def _memory_of(sessions: Sequence[InferenceSession]) -> int:
+    """Add up the bytes of sessions. Constants that several of them share count once."""
+    shared: dict[str, Weight] = {}
+    own = 0
+    for session in sessions:
+        report = session.memory_report()
+        own += report.total - report.weights
+        model = session.engine.model
+        if model is not None:
+            shared.update((weight.key, weight) for _, weight in named_weights(model).values())
+    bytes_of = weight_bytes(shared.values())
+    return own + bytes_of.held + bytes_of.mapped

@@ -20,9 +20,9 @@ from ort_py.engine.assembly import Assembled, Assembler
 from ort_py.engine.cache_use import CacheUse, session_context
 from ort_py.engine.completion import check_completion
 from ort_py.engine.contributions import schemas_when_needed
-from ort_py.engine.description import ModelDescription, describe
 from ort_py.engine.load_report import LoadReport
 from ort_py.engine.memory_report import MemoryReport, memory_report, settle_memory
+from ort_py.engine.metadata import ModelDescription, describe
 from ort_py.engine.participants import Participants
 from ort_py.engine.provider_choice import choose
 from ort_py.engine.provider_set import ProviderSet

@@ -1,12 +1,19 @@
-"""Description of a session's model: NodeArg and ModelMetadata, as in onnxruntime."""
+"""Description of a model as a session reports it: its title, its inputs and outputs, and its metadata.
+
+It is made when a model has been loaded or restored, before anything optimises it. `NodeArg` and `ModelMetadata` are as
+in onnxruntime.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import field
+from pathlib import Path
 
 from ort_py.dtypes import OptionalType, Shape, SparseTensorType, TensorType, ValueType
+from ort_py.engine.replaced_values import report_negative_sizes
 from ort_py.graph.ir import Model, Value
+from ort_py.graph.reading.fingerprint import ContentHash
 from ort_py.lazy_dataclass import dataclass
 
 
@@ -31,7 +38,7 @@ class NodeArg:
 
 
 def node_arg(value: Value, declared: ValueType | None = None) -> NodeArg:
-    """The NodeArg of a graph input or output.
+    """Make the NodeArg of a graph input or output.
 
     Args:
         value: The input or output, with what is known of it.
@@ -95,7 +102,7 @@ class ModelMetadata:
 _NO_VERSION = 2**63 - 1
 
 
-def metadata_of(model: Model) -> ModelMetadata:
+def _metadata_of(model: Model) -> ModelMetadata:
     return ModelMetadata(
         producer_name=model.producer_name,
         graph_name=model.graph.name,
@@ -104,4 +111,41 @@ def metadata_of(model: Model) -> ModelMetadata:
         graph_description=model.graph_doc_string,
         version=_NO_VERSION if model.model_version is None else model.model_version,
         _properties=model.metadata,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class ModelDescription:
+    """The description of a model.
+
+    Attributes:
+        title: Name of the model's file, else of its graph; for messages.
+    """
+
+    title: str
+    fingerprint: ContentHash
+    inputs: list[NodeArg]
+    outputs: list[NodeArg]
+    overridable: list[NodeArg]
+    metadata: ModelMetadata
+
+
+def describe(model: Model, sizes: Mapping[str, int]) -> ModelDescription:
+    """Describe a model.
+
+    Args:
+        sizes: Sizes of symbolic dimensions that the options give.
+    """
+    graph = model.graph
+    inputs = [node_arg(value) for value in graph.inputs]
+    declared = model.declared_outputs
+    outputs = [node_arg(value, said) for value, said in zip(graph.outputs, declared, strict=True)]
+    report_negative_sizes([*inputs, *outputs], sizes)
+    return ModelDescription(
+        title=Path(model.source).name if model.source else graph.name or "model",
+        fingerprint=model.fingerprint,
+        inputs=inputs,
+        outputs=outputs,
+        overridable=[node_arg(value) for value in graph.initializers.values() if value.overridable],
+        metadata=_metadata_of(model),
     )

@@ -1,7 +1,7 @@
-"""Runs of an engine: plain ones, and observed ones where limits, profiles or plug-ins watch a run.
+"""Runs of an engine: plain ones, those of a binding, and observed ones where limits, profiles or plug-ins watch a run.
 
-A plain run is a call of the runner. An observed one adds limits, cancellation, providers' callbacks, the profile and
-hooks. Failures of either go to `recovery`.
+A plain run is a call of the runner. A binding's run also offers memory for the outputs. An observed run adds limits,
+cancellation, providers' callbacks, the profile and hooks. `recovery` handles the failures of all three.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def run(
         if engine.observed or run_options is not None:
             return run_observed(engine, runner, output_names, input_feed, run_options)
         return runner.run(output_names, input_feed)
-    except Exception as error:  # decided there: some failures are answered, all others raised again
+    except Exception as error:  # `answer` handles some failures, and raises all others again
         return answer(engine, runner, error, output_names, input_feed, run_options)
 
 
@@ -65,7 +65,30 @@ def answer(
     try:
         return recover(engine, runner, error, output_names, input_feed, run_options, again)
     finally:
-        del error  # it holds this frame, which must not hold it
+        del error  # a traceback that refers to this frame would keep the arrays alive
+
+
+def run_bound(
+    engine: Engine, output_names: Sequence[str], input_feed: Mapping[str, Any], memory: Mapping[str, Any]
+) -> list[Any]:
+    """Run once, and let steps write outputs to bound memory where they can. Observed runs do not use that memory.
+
+    An output that no step could write there is returned as another array, which the binding copies.
+
+    Args:
+        output_names: Outputs wanted, empty for all.
+    """
+    runner = engine.runner
+    if runner is None or engine.observed:
+        return run(engine, output_names, input_feed)
+    writing = runner.writing_to(memory)
+    try:
+        return runner.run(output_names, input_feed, writing)
+    except Exception as error:  # as in `run`
+        if writing is not None and writing.over_inputs:
+            error.add_note("The run is not repeated: it may have written to memory bound to an input and an output.")
+            raise
+        return answer(engine, runner, error, output_names, input_feed, None)
 
 
 def execute(
@@ -75,7 +98,7 @@ def execute(
     output_names: Sequence[str] | None,
     run_options: RunOptions | None,
 ) -> list[Any]:
-    """Run a runner once, observed where anything looks on. Failures are raised, not answered."""
+    """Run a runner once, observed if anything watches it, and raise its failures."""
     if engine.observed or run_options is not None:
         return run_observed(engine, runner, output_names, input_feed, run_options)
     return runner.run(output_names, input_feed)

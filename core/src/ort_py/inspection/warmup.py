@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from ort_py.engine.description import ModelDescription
+from ort_py.engine.metadata import ModelDescription
 from ort_py.inspection.warmup_feeds import WarmupFeed, warmup_feeds
 from ort_py.lazy_dataclass import dataclass
 from ort_py.logs import lazy_logger
