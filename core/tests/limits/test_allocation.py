@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import sys
+
 import numpy as np
 import pytest
 
 from ort_py.dtypes import DataType
 from ort_py.errors import LimitError, Location
-from ort_py.limits import Limits, array_bytes, check_allocation, unquestioned_elements
+from ort_py.limits import Limits, array_bytes, array_memory, check_allocation, longest_text, unquestioned_elements
 from ort_py.limits.allocation import human_bytes
 
 pytestmark = pytest.mark.quick
@@ -62,3 +64,26 @@ def test_sizes_are_readable() -> None:
     assert human_bytes(1023) == "1023 bytes"
     assert human_bytes(3 << 29) == "1.5 GiB"
     assert human_bytes(1 << 2000) == "2^2000 bytes"
+
+
+def test_numbers_take_what_their_array_takes() -> None:
+    """Nothing is added for an array without pointers."""
+    assert array_memory(np.zeros((3, 4), np.float32)) == 48
+    assert longest_text(np.zeros(3)) == 0
+    assert longest_text(None) == 0
+
+
+def test_strings_count_beside_their_pointers() -> None:
+    """Each element counts with what Python keeps for it."""
+    array = np.array(["a" * 100, "é", ""], object)
+    assert array_memory(array) == array.nbytes + sum(map(sys.getsizeof, array))
+    assert longest_text(array) == sys.getsizeof("a" * 100)
+
+
+def test_a_string_that_many_point_to_counts_once() -> None:
+    """With a set of what is counted, within an array and from array to array."""
+    text, seen = "a" * 1000, set[int]()
+    array = np.array([text] * 10, object)
+    assert array_memory(array, seen) == array.nbytes + sys.getsizeof(text)
+    assert array_memory(array[:5], seen) == 40
+    assert array_memory(array) == array.nbytes + 10 * sys.getsizeof(text)

@@ -6,11 +6,12 @@ import contextvars
 import threading
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
 from ort_py.errors import LimitError
 from ort_py.limits import check_time, checking_time, in_checked_parts, is_checked, running_time
-from ort_py.limits.running_time import refuse_ahead
+from ort_py.limits.running_time import contiguous_copy, refuse_ahead
 
 pytestmark = pytest.mark.quick
 
@@ -111,3 +112,41 @@ def test_a_call_that_ends_after_twice_the_limit_is_refused() -> None:
     refuse_ahead(0.5, -0.4, 1.0, "Limits.run_seconds")
     with pytest.raises(LimitError, match=r"2\.1 s; 1 s of 1 s"):
         refuse_ahead(2.1, 1.0, 1.0, "Limits.run_seconds")
+
+
+X = np.arange(60).reshape(3, 4, 5).transpose(2, 0, 1)
+
+
+@pytest.mark.quick
+@pytest.mark.parametrize("looked_at", [False, True])
+def test_the_copy_is_equal_and_contiguous(monkeypatch: pytest.MonkeyPatch, looked_at: bool) -> None:
+    """In parts or at once; text stays text."""
+    monkeypatch.setattr(running_time, "_AT_A_TIME", 4)
+    looks: list[None] = []
+
+    def check(ahead: float = 0.0) -> None:
+        looks.append(None)
+
+    for array in (X, X.astype(str).astype(object)):
+        with checking_time(check if looked_at else None):
+            made = contiguous_copy(array)
+        np.testing.assert_array_equal(made, array)
+        assert made.flags.c_contiguous
+        assert not np.shares_memory(made, array)
+    assert bool(looks) == looked_at
+
+
+@pytest.mark.quick
+def test_the_rest_is_not_copied(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The check is asked before each part."""
+    monkeypatch.setattr(running_time, "_AT_A_TIME", 4)
+    looks: list[None] = []
+
+    def over(ahead: float = 0.0) -> None:
+        looks.append(None)
+        if len(looks) == 2:
+            raise LimitError("over")
+
+    with checking_time(over), pytest.raises(LimitError):
+        contiguous_copy(X)
+    assert len(looks) == 2

@@ -19,7 +19,7 @@ from ort_py.execution.executors import executor_of
 from ort_py.execution.frame import Frame, FramePool, WatchedPool
 from ort_py.execution.program import Program
 from ort_py.limits import check_time
-from ort_py.limits.copying import contiguous_copy
+from ort_py.limits.running_time import contiguous_copy
 from ort_py.platform.memory_pressure import MemoryPressure
 from ort_py.suggestions import close_names, did_you_mean
 

@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from ort_py.contracts import RegionInstance, RunDeclined
-from ort_py.limits.copying import contiguous_copy
+from ort_py.limits.running_time import contiguous_copy
 from ort_py.planning.plan import ContiguousStep, CopyStep, KernelStep, RegionStep, WaitStep
 
 Slots: TypeAlias = list[Any]

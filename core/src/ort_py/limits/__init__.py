@@ -3,15 +3,21 @@
 Everything that turns numbers of a model into work asks here first: the loader, the weight store, kernels whose result
 size depends on data, and runs. It does not depend on graphs, plans or providers.
 
-`limits` holds the numbers, `budget` counts against them while a model loads, `allocation` checks one array, `text`
-counts what strings take, `running_time` lets long kernels look at the clock.
+`limits` holds the numbers, `budget` counts against them while a model loads, `allocation` checks and
+measures one array, `running_time` lets long kernels look at the clock.
 """
 
-from ort_py.limits.allocation import array_bytes, check_allocation, human_bytes, unquestioned_elements
+from ort_py.limits.allocation import (
+    array_bytes,
+    array_memory,
+    check_allocation,
+    human_bytes,
+    longest_text,
+    unquestioned_elements,
+)
 from ort_py.limits.budget import Budget
 from ort_py.limits.limits import Limits
 from ort_py.limits.running_time import check_time, checking_time, in_checked_parts, is_checked
-from ort_py.limits.text import array_memory, longest_text
 
 __all__ = [
     "Budget",

@@ -1,10 +1,14 @@
 """The question before an array is made: would it pass the limits?
 
 Shapes come from models and from data, so products are computed with Python's integers, which do not wrap.
+
+`array_memory` counts the bytes of arrays, those of strings included: copies of an array of strings share the strings,
+so callers that add up several arrays pass one set for all of them.
 """
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from math import prod
 from typing import Any
@@ -14,6 +18,7 @@ import numpy as np
 from ort_py.dtypes import DataType, numpy_dtype
 from ort_py.errors import LimitError, Location
 from ort_py.limits.limits import Limits
+from ort_py.limits.running_time import check_time
 
 _ADDRESSABLE = int(np.iinfo(np.intp).max)
 
@@ -67,3 +72,37 @@ def human_bytes(count: int) -> str:
         if count >= 1 << power:
             return f"{count / (1 << power):.1f} {unit}"
     return f"{count} bytes"
+
+
+_STRETCH = 1 << 18
+"""Strings that are counted at a time."""
+
+
+def array_memory(array: Any, seen: set[int] | None = None) -> int:
+    """Bytes of an array, those of its strings included.
+
+    Args:
+        seen: Identities of the strings that are counted already; gets those of this array. None: each element counts.
+    """
+    size = int(array.nbytes)
+    if not getattr(getattr(array, "dtype", None), "hasobject", False):
+        return size
+    flat = array.reshape(-1)
+    for start in range(0, flat.size, _STRETCH):
+        check_time()  # to count a hundred million strings takes half a minute
+        texts = flat[start : start + _STRETCH].tolist()
+        if seen is None:
+            size += sum(map(sys.getsizeof, texts))
+            continue
+        for text in texts:
+            if id(text) not in seen:
+                seen.add(id(text))
+                size += sys.getsizeof(text)
+    return size
+
+
+def longest_text(array: Any) -> int:
+    """Bytes of the largest string of an array; 0 where it holds no strings."""
+    if array is None or not array.dtype.hasobject:
+        return 0
+    return max(map(sys.getsizeof, array.reshape(-1).tolist()), default=0)

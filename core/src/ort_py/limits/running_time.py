@@ -12,7 +12,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import partial
-from typing import Protocol
+from typing import Any, Protocol
+
+import numpy as np
 
 from ort_py.errors import LimitError
 
@@ -115,3 +117,24 @@ def _parts(check: TimeCheck, size: int, fn: Callable[[int, int], None], start: i
         elif taken > 2 * _PART_SECONDS:
             size = max(least, size // 2)
         start = end
+
+
+_AT_A_TIME = 1 << 20
+"""Elements that are copied at a time where the running time is limited: bytes of a transposed matrix take 10 ns each,
+and strings more."""
+
+
+def contiguous_copy(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """A C-contiguous copy of an array, made in parts where the running time is limited."""
+    if array.size <= _AT_A_TIME or not is_checked():
+        return np.array(array, order="C")
+    result = np.empty(array.shape, array.dtype)
+    axis = max(range(array.ndim), key=array.shape.__getitem__)
+    before = (slice(None),) * axis
+
+    def part(start: int, stop: int) -> None:
+        places = (*before, slice(start, stop))
+        result[places] = array[places]
+
+    in_checked_parts(max(1, array.shape[axis] * _AT_A_TIME // array.size), part)(0, array.shape[axis])
+    return result
