@@ -1,16 +1,27 @@
 """The few operators the fake device has of its own: enough for small CNNs, MLPs and loops.
 
-They exist to move arrays about, not to be fast or complete. Shapes and axes are host inputs, as on a real device.
+They exist to move arrays about, not to be fast or complete. Shapes and axes are host inputs, as on a real device. Some
+also exist for data with the channels last, which shows where Transposes are left in a graph.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 import numpy as np
 
-from ort_py.contracts import ALL_NUMERIC, ALL_TENSORS, KernelContext, KernelDef, NodeSpec, kernel, kernel_defs, tensors
+from ort_py.contracts import (
+    ALL_NUMERIC,
+    ALL_TENSORS,
+    CHANNELS_LAST,
+    KernelContext,
+    KernelDef,
+    NodeSpec,
+    kernel,
+    kernel_defs,
+    tensors,
+)
 from ort_py.dtypes import DataType, numpy_dtype
 
 NEWEST = 99
@@ -224,3 +235,28 @@ def fake_kernels() -> list[KernelDef]:
     import sys
 
     return kernel_defs(sys.modules[__name__])
+
+
+def channels_last_kernels(kernels: Sequence[KernelDef], operators: Collection[str]) -> list[KernelDef]:
+    """Make the kernels for data with the channels last: the standard ones between Transposes.
+
+    Args:
+        kernels: Kernels of the standard form, with one input that is data, the first.
+    """
+    return [
+        KernelDef(one.op_type, _channels_last(one), domain=CHANNELS_LAST, strided=True)
+        for one in kernels
+        if one.op_type in operators and not one.domain
+    ]
+
+
+def _channels_last(definition: KernelDef) -> Callable[[KernelContext], Callable[..., Any]]:
+    def factory(ctx: KernelContext) -> Callable[..., Any]:
+        call, xp = definition.factory(ctx), ctx.xp
+
+        def turned(x: Any, *others: Any) -> Any:
+            return xp.moveaxis(call(xp.moveaxis(x, -1, 1), *others), 1, -1).copy()
+
+        return turned
+
+    return factory

@@ -40,8 +40,7 @@ from ort_py.contracts import (
 from ort_py.devices import Device, DeviceClass
 from ort_py.dtypes import DataType, TensorType
 from ort_py_kit.fake_array import FakeArray
-from ort_py_kit.fake_kernels import fake_kernels, refusal_of
-from ort_py_kit.fake_layouts import channels_last_kernels
+from ort_py_kit.fake_kernels import channels_last_kernels, fake_kernels, refusal_of
 from ort_py_kit.fake_memory import FakeDevice
 from ort_py_kit.fake_module import module_of
 from ort_py_kit.fake_region import FakeRegion
