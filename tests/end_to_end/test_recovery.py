@@ -22,7 +22,7 @@ import ort_py
 from ort_py.contracts import RegionInstance
 from ort_py.errors import ExecutionError
 from ort_py.fallback.circuits import Circuits
-from ort_py.fallback.states import SessionState
+from ort_py.fallback.policy import SessionState
 from ort_py_kit.tolerances import assert_close
 
 CPU = "CPUExecutionProvider"

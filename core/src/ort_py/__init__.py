@@ -116,19 +116,19 @@ if TYPE_CHECKING:
     from ort_py.errors import RuntimeException as RuntimeException
     from ort_py.errors import RunTimeoutError as RunTimeoutError
     from ort_py.errors import UsageError as UsageError
-    from ort_py.fallback.states import SessionState as SessionState
+    from ort_py.fallback.policy import SessionState as SessionState
     from ort_py.inspection.calibration import calibrate as calibrate
     from ort_py.inspection.comparison.bisection import bisect as bisect
-    from ort_py.inspection.comparison.bisection_report import BisectionReport as BisectionReport
     from ort_py.inspection.comparison.compare import compare as compare
     from ort_py.inspection.comparison.configuration import SessionConfiguration as SessionConfiguration
+    from ort_py.inspection.comparison.report import BisectionReport as BisectionReport
     from ort_py.inspection.comparison.report import ComparisonReport as ComparisonReport
     from ort_py.inspection.fingerprint import Fingerprint as Fingerprint
     from ort_py.inspection.placement import NodePlacement as NodePlacement
     from ort_py.inspection.placement import Placement as Placement
     from ort_py.inspection.selection_explanation import explain_selection as explain_selection
+    from ort_py.inspection.tuning import TuningReport as TuningReport
     from ort_py.inspection.tuning import tune as tune
-    from ort_py.inspection.tuning_report import TuningReport as TuningReport
     from ort_py.inspection.warmup import WarmedShape as WarmedShape
     from ort_py.inspection.warmup import WarmupReport as WarmupReport
     from ort_py.limits import Limits as Limits

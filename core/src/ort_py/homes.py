@@ -9,7 +9,7 @@ from collections.abc import Mapping
 
 HOMES: Mapping[str, str] = {
     "ort_py.api.session": "InferenceSession",
-    "ort_py.fallback.states": "SessionState",
+    "ort_py.fallback.policy": "SessionState",
     "ort_py.api.compiling": "CompileReport compile_model",
     "ort_py.api.session_manager": "SessionLease SessionManager SessionManagerStats",
     "ort_py.inspection.fingerprint": "Fingerprint",
@@ -17,8 +17,7 @@ HOMES: Mapping[str, str] = {
     "ort_py.inspection.selection_explanation": "explain_selection",
     "ort_py.discovery.explanation": "SelectionExplanation",
     "ort_py.inspection.calibration": "calibrate",
-    "ort_py.inspection.tuning": "tune",
-    "ort_py.inspection.tuning_report": "TuningReport",
+    "ort_py.inspection.tuning": "TuningReport tune",
     "ort_py.options": "RunOptions SessionOptions",
     "ort_py.values.ort_value": "OrtValue",
     "ort_py.values.copying": "copy_tensors",
@@ -56,8 +55,7 @@ HOMES: Mapping[str, str] = {
     "ort_py.compat.model_compiler": "ModelCompiler OrtExternalInitializerInfo",
     "ort_py.inspection.comparison.compare": "compare",
     "ort_py.inspection.comparison.bisection": "bisect",
-    "ort_py.inspection.comparison.report": "ComparisonReport",
-    "ort_py.inspection.comparison.bisection_report": "BisectionReport",
+    "ort_py.inspection.comparison.report": "BisectionReport ComparisonReport",
     "ort_py.inspection.comparison.configuration": "SessionConfiguration",
     "ort_py.compat.alias": "install_as_onnxruntime",
     "ort_py.limits": "Limits",

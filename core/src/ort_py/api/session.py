@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from ort_py.compat.graph_assignment import OrtEpAssignedSubgraph
     from ort_py.discovery.ep_devices import OrtEpDevice
     from ort_py.execution.pipelined import Pipelined
-    from ort_py.fallback.states import SessionState
+    from ort_py.fallback.policy import SessionState
     from ort_py.inspection.fingerprint import Fingerprint
     from ort_py.inspection.placement import Placement
     from ort_py.inspection.selection_explanation import SelectionExplanation

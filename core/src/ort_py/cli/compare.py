@@ -6,9 +6,8 @@ import argparse
 from pathlib import Path
 
 import ort_py
-from ort_py.cli.console import say
 from ort_py.cli.inputs import add_input_arguments, make_feeds
-from ort_py.cli.output import print_json
+from ort_py.cli.output import print_report
 from ort_py.cli.progress import Progress
 from ort_py.cli.sessions import add_limits_argument, limits_of, provider_names
 from ort_py.inspection.comparison.configuration import LEVELS
@@ -85,10 +84,7 @@ def run(arguments: argparse.Namespace) -> int:
                 tolerances=tolerances,
                 progress=lambda done, steps: progress.detail(f"step {done} of {steps}"),
             )
-    if arguments.json:
-        print_json(report.to_dict())
-    else:
-        say(str(report))
+    print_report(report, report.to_dict() if arguments.json else None)
     return 0 if report.equal else DIFFERENT
 
 

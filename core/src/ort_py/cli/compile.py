@@ -9,9 +9,8 @@ from typing import Any
 
 import ort_py
 from ort_py.api.compiling import compile_with
-from ort_py.cli.console import say
 from ort_py.cli.inputs import add_input_arguments, make_feeds
-from ort_py.cli.output import print_json
+from ort_py.cli.output import print_report
 from ort_py.cli.progress import Progress
 from ort_py.cli.sessions import add_session_arguments, limits_of
 from ort_py.engine.engine import Engine
@@ -97,10 +96,7 @@ def run(arguments: argparse.Namespace) -> int:
             embed_original=arguments.embed_original,
             progress=progress.detail,
         )
-    if arguments.json:
-        print_json(report.to_json())
-    else:
-        say(str(report))
+    print_report(report, report.to_json() if arguments.json else None)
     return 0
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from ort_py.cli.console import say
 from ort_py.printable import one_line
 
 
@@ -35,6 +36,14 @@ def _cut(text: str, size: int) -> str:
 def print_json(value: Any) -> None:
     """Print a value as JSON: arrays as lists, NaN and infinities as texts, because JSON has none."""
     print(json.dumps(plain(value), indent=2, allow_nan=False))
+
+
+def print_report(report: object, data: Mapping[str, Any] | None) -> None:
+    """Print a report as text, or its data as JSON if there are any."""
+    if data is None:
+        say(str(report))
+    else:
+        print_json(data)
 
 
 def plain(value: Any) -> Any:

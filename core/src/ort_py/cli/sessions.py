@@ -1,4 +1,4 @@
-"""Arguments that all commands share which open a session, and opening it."""
+"""The arguments that are common to all commands that open a session, and the session that they describe."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ _LIMITS = {
 }
 
 
-def add_session_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add MODEL, --providers and --limits."""
-    parser.add_argument("model", metavar="MODEL", help="path of an ONNX model")
+def add_session_arguments(parser: argparse.ArgumentParser, models: str | None = None) -> None:
+    """Add MODEL, --providers and --limits. With ``models="?"``, MODEL may be left out."""
+    parser.add_argument("model", metavar="MODEL", nargs=models, help="path of an ONNX model")
     parser.add_argument(
         "--providers",
         type=provider_names,

@@ -12,22 +12,15 @@ from pathlib import Path
 import ort_py
 from ort_py.cli.console import say
 from ort_py.cli.inputs import add_input_arguments, make_feeds
-from ort_py.cli.output import print_json, table
+from ort_py.cli.output import print_json, print_report, table
 from ort_py.cli.progress import Progress
-from ort_py.cli.sessions import add_limits_argument, limits_of, open_session, provider_names
+from ort_py.cli.sessions import add_session_arguments, limits_of, open_session
 from ort_py.errors import OptionError
 from ort_py.inspection.calibration import calibrate
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("model", metavar="MODEL", nargs="?", help="path of an ONNX model")
-    parser.add_argument(
-        "--providers",
-        type=provider_names,
-        metavar="A,B",
-        help="providers in order (default: all by rank)",
-    )
-    add_limits_argument(parser)
+    add_session_arguments(parser, models="?")
     parser.add_argument("--calibrate", action="store_true", help="measure the providers instead of a model")
     parser.add_argument("--seconds", type=float, default=10.0, help="about how long to measure (default: %(default)s)")
     parser.add_argument("--threads", type=int, default=0, help="threads of a run (default: as a session chooses)")
@@ -69,10 +62,7 @@ def _tune(arguments: argparse.Namespace) -> int:
             remember=not arguments.forget,
             progress=progress.detail,
         )
-    if arguments.json:
-        print_json(report.to_json())
-    else:
-        say(str(report))
+    print_report(report, report.to_json() if arguments.json else None)
     return 0
 
 

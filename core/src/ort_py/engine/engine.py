@@ -18,13 +18,12 @@ from ort_py.collection import paused_collection
 from ort_py.discovery import Selection, default_catalog, strictness
 from ort_py.engine.assembly import Assembled, Assembler
 from ort_py.engine.cache_use import CacheUse, session_context
-from ort_py.engine.completion import check_completion
 from ort_py.engine.contributions import schemas_when_needed
 from ort_py.engine.load_report import LoadReport
 from ort_py.engine.memory_report import MemoryReport, memory_report, settle_memory
 from ort_py.engine.metadata import ModelDescription, describe
 from ort_py.engine.participants import Participants
-from ort_py.engine.provider_choice import choose
+from ort_py.engine.provider_choice import check_completion, choose
 from ort_py.engine.provider_set import ProviderSet
 from ort_py.engine.recipe import Recipe
 from ort_py.engine.recovery.retired_programs import RetiredPrograms, close_regions
@@ -37,9 +36,8 @@ from ort_py.execution.program import Program
 from ort_py.execution.row_splitter import RowSplitter
 from ort_py.execution.workspace import NO_WORKSPACE
 from ort_py.fallback.lost_devices import process_lost_devices
-from ort_py.fallback.policy import FallbackPolicy, Strictness
+from ort_py.fallback.policy import FallbackPolicy, SessionState, Strictness
 from ort_py.fallback.report import FallbackLog, FallbackReport
-from ort_py.fallback.states import SessionState
 from ort_py.files import FileIdentity
 from ort_py.graph.ir import Model
 from ort_py.graph.reading.given_model import GivenModel

@@ -100,18 +100,7 @@ class ModelMetadata:
 
 
 _NO_VERSION = 2**63 - 1
-
-
-def _metadata_of(model: Model) -> ModelMetadata:
-    return ModelMetadata(
-        producer_name=model.producer_name,
-        graph_name=model.graph.name,
-        domain=model.domain,
-        description=model.doc_string,
-        graph_description=model.graph_doc_string,
-        version=_NO_VERSION if model.model_version is None else model.model_version,
-        _properties=model.metadata,
-    )
+"""The version that onnxruntime reports for a model without one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,5 +136,13 @@ def describe(model: Model, sizes: Mapping[str, int]) -> ModelDescription:
         inputs=inputs,
         outputs=outputs,
         overridable=[node_arg(value) for value in graph.initializers.values() if value.overridable],
-        metadata=_metadata_of(model),
+        metadata=ModelMetadata(
+            producer_name=model.producer_name,
+            graph_name=graph.name,
+            domain=model.domain,
+            description=model.doc_string,
+            graph_description=model.graph_doc_string,
+            version=_NO_VERSION if model.model_version is None else model.model_version,
+            _properties=model.metadata,
+        ),
     )

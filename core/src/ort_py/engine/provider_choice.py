@@ -1,7 +1,7 @@
 """The providers that a session requests from `discovery`: its arguments, else its options, else devices.
 
-Comes after `device_choice` and before `provider_set`, which creates what is chosen. Here is also what compatibility
-mode makes of a request that onnxruntime would refuse and then answer with its CPU provider.
+`provider_set` creates the chosen providers. In compatibility mode, a request that onnxruntime would refuse is answered
+with the CPU provider, as there. After planning, `check_completion` refuses nodes on the host if the program forbids it.
 """
 
 from __future__ import annotations
@@ -9,15 +9,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from ort_py.contracts import IExecutionProvider
+from ort_py.devices import HOST
 from ort_py.discovery import CPU_ROLE, Selection, default_catalog, select_providers
 from ort_py.discovery.environment import compat_mode
 from ort_py.discovery.explanation import why_in_reserve
 from ort_py.discovery.known_names import is_known
 from ort_py.discovery.user_warnings import warn_user
 from ort_py.engine.tuned_placement import entry_names
-from ort_py.errors import InvalidArgument, OrtPyError, ProviderFallbackWarning
+from ort_py.errors import EPFail, Fail, InvalidArgument, OrtPyError, ProviderFallbackWarning
+from ort_py.fallback.policy import Strictness
 from ort_py.graph.reading.given_model import GivenModel
 from ort_py.options import SessionOptions, additions_of, entry_of
+from ort_py.partition.assignment import Assignment
 
 NO_CPU = "session.disable_cpu_ep_fallback"
 """Config entry: ``"1"`` forbids that nodes run on the CPU."""
@@ -113,3 +117,47 @@ def _refuse_unknown(providers: Any) -> None:
             from ort_py.discovery.refusals import misspelt  # only a mistake needs it
 
             raise misspelt(name, catalog).error
+
+
+def check_completion(
+    assignment: Assignment,
+    providers: Sequence[IExecutionProvider],
+    options: SessionOptions,
+    strictness: Strictness,
+) -> None:
+    """Refuse nodes on the host where that is forbidden.
+
+    Args:
+        strictness: In mode ``node``, a session that asked for an accelerator may not run nodes on the host.
+
+    Raises:
+        Fail: The config entry forbids the CPU, and there is such a node.
+        EPFail: Strict mode ``node`` does.
+    """
+    devices = {provider.name: provider.device for provider in providers}
+    forbidden = entry_of(options, NO_CPU) == "1"
+    strict = strictness is Strictness.NODE and any(device != HOST for device in devices.values())
+    if not forbidden and not strict:
+        return
+    on_host = [node for node, assigned in assignment if devices.get(assigned.provider) == HOST]
+    if on_host and forbidden:
+        raise Fail(
+            f"{len(on_host)} node(s) would run on the CPU, which the config entry '{NO_CPU}' forbids.",
+            where=on_host[0].location,
+            why=(
+                "no other provider of the session can run them; the first one would run on "
+                f"{assignment.nodes[on_host[0]].provider}"
+            ),
+            fix="Leave the entry out, or name a provider that runs the whole model.",
+        )
+    if on_host:
+        raise EPFail(
+            f"{len(on_host)} node(s) would run on the host, which strict mode 'node' forbids.",
+            where=on_host[0].location,
+            why=[
+                f"{node.name}: {provider}: {reason}"
+                for node in on_host[:10]
+                for provider, reason in assignment.nodes[node].refusals
+            ],
+            fix="Use strict mode 'provider', or a model whose operators the provider has.",
+        )

@@ -122,7 +122,7 @@ def run_observed(
     if watched:
         runner = before_run(engine, runner)
     if run_options is not None and engine.recovery.fitting:
-        part = partial(_run_part, engine, runner, output_names, run_options)
+        part = partial(run_observed, engine, runner, output_names, run_options=run_options)
         parts = in_fitting_parts(engine, runner, output_names, input_feed, run_options.batch_axis, part)
         if parts is not None:
             return parts
@@ -156,13 +156,3 @@ def run_observed(
         if engine.run_hooked:
             engine.hooks.observe("ort_py_run_finished", RunEvent(engine.id, time.perf_counter() - start, failure))
         failure = None  # it refers to this call, and would keep the run's arrays until cycles are collected
-
-
-def _run_part(
-    engine: Engine,
-    runner: Runner,
-    output_names: Sequence[str] | None,
-    run_options: RunOptions,
-    input_feed: Mapping[str, Any],
-) -> list[Any]:
-    return run_observed(engine, runner, output_names, input_feed, run_options)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ort_py.errors import UsageError
-from ort_py.values.device_tensor import DeviceTensor
+from ort_py.values.device_tensor import DeviceTensor, expect_same_elements
 
 if TYPE_CHECKING:
     from ort_py.values.held_value import HeldValue
@@ -59,11 +59,5 @@ def write_into(source: np.ndarray[Any, Any], target: np.ndarray[Any, Any], what:
     Raises:
         UsageError: Element types or numbers of elements differ.
     """
-    same_type = source.dtype.newbyteorder("=") == target.dtype
-    if not same_type or source.size != target.size:
-        raise UsageError(
-            f"{what} needs an array of the same element type and number of elements.",
-            why=f"{source.dtype} {source.shape} into {target.dtype} {target.shape}",
-            fix="Convert the array with astype() or reshape() first.",
-        )
+    expect_same_elements(source, target, what)
     np.copyto(target, source.reshape(target.shape))

@@ -94,13 +94,7 @@ class DeviceTensor:
         Raises:
             UsageError: Element types or numbers of elements differ.
         """
-        same_type = source.dtype.newbyteorder("=") == self.dtype
-        if not same_type or source.size != self.size:
-            raise UsageError(
-                f"{what} needs an array of the same element type and number of elements.",
-                why=f"{source.dtype} {source.shape} into {self.dtype} {self.shape} on {self.device}",
-                fix="Convert the array with astype() or reshape() first.",
-            )
+        expect_same_elements(source, self, what)
         if isinstance(source, DeviceTensor) and source.device == self.device and source.shape == self.shape:
             self._memory.write(self.array, source.array)
             return
@@ -159,3 +153,20 @@ def _no_strings(device: Device) -> UsageError:
         why="strings are Python objects and exist only on the host",
         fix="Use device_type='cpu' for strings.",
     )
+
+
+def expect_same_elements(
+    source: np.ndarray[Any, Any] | DeviceTensor, target: np.ndarray[Any, Any] | DeviceTensor, what: str
+) -> None:
+    """Check that one tensor can be written into the memory of another, whatever their byte orders and shapes.
+
+    Raises:
+        UsageError: Element types or numbers of elements differ.
+    """
+    if source.dtype.newbyteorder("=") != target.dtype or source.size != target.size:
+        place = f" on {target.device}" if isinstance(target, DeviceTensor) else ""
+        raise UsageError(
+            f"{what} needs an array of the same element type and number of elements.",
+            why=f"{source.dtype} {source.shape} into {target.dtype} {target.shape}{place}",
+            fix="Convert the array with astype() or reshape() first.",
+        )

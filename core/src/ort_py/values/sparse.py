@@ -20,8 +20,8 @@ from ort_py.values.element_types import element_type_of, shape_of
 _Array = np.ndarray[Any, Any]
 
 
-class SparseCooView:
-    """Places of the values of a tensor in coordinate form."""
+class _IndexedView:
+    """The places of a tensor's values, as one array of indices."""
 
     __slots__ = ("_indices",)
 
@@ -29,8 +29,17 @@ class SparseCooView:
         self._indices = indices
 
     def indices(self) -> _Array:
-        """int64: linear indices of shape ``(n,)``, or ``(n, 2)`` rows and columns, as the tensor was made."""
+        """Return the indices in the form that the class describes."""
         return self._indices
+
+
+class SparseCooView(_IndexedView):
+    """Places of the values of a tensor in coordinate form.
+
+    The indices are int64: linear ones of shape ``(n,)``, or ``(n, 2)`` rows and columns, as the tensor was made.
+    """
+
+    __slots__ = ()
 
 
 class SparseCsrView:
@@ -50,17 +59,10 @@ class SparseCsrView:
         return self._outer
 
 
-class SparseBlockSparseView:
-    """Places of the blocks of a tensor."""
+class SparseBlockSparseView(_IndexedView):
+    """Places of the blocks of a tensor: int32 indices of shape ``(2, blocks)``, block rows, then block columns."""
 
-    __slots__ = ("_indices",)
-
-    def __init__(self, indices: _Array) -> None:
-        self._indices = indices
-
-    def indices(self) -> _Array:
-        """int32 of shape ``(2, blocks)``: block rows, then block columns."""
-        return self._indices
+    __slots__ = ()
 
 
 class SparseTensor:
@@ -72,7 +74,7 @@ class SparseTensor:
         sparse_tensor: Another one; the new one shares its content.
 
     Raises:
-        ValueError: It is none.
+        ValueError: The argument is not a SparseTensor.
     """
 
     __slots__ = ("_format", "_indices", "_shape", "_type", "_values")
@@ -316,10 +318,10 @@ def _expect_native(values: _Array) -> _Array:
 
 def _indices(given: Any, dtype: Any) -> _Array:
     try:
-        found = np.asarray(given)
-        if found.size and found.dtype.kind not in "iu":
-            raise TypeError(f"their dtype is {found.dtype}")
-        indices = np.ascontiguousarray(found, dtype).reshape(found.shape)
+        array = np.asarray(given)
+        if array.size and array.dtype.kind not in "iu":
+            raise TypeError(f"their dtype is {array.dtype}")
+        indices = np.ascontiguousarray(array, dtype).reshape(array.shape)
     except (TypeError, ValueError) as error:
         raise ArgumentTypeError("Indices must be an array of integers.", why=str(error), fix="Use astype().") from None
     view = indices.view()
@@ -336,7 +338,7 @@ def _misfit(why: str, fix: str) -> UsageError:
 
 
 def _copy_to_device(self: SparseTensor, ort_device: OrtDevice) -> SparseTensor:
-    """A copy on another device, which this package has no memory of.
+    """Refuse to copy the tensor to another device, because sparse tensors stay on the host.
 
     Raises:
         UsageError: Always.

@@ -13,7 +13,7 @@ import ort_py
 from core.tests.driving import floats, model_of
 from core.tests.engine.recovery.faulty_sessions import FAULTY, HOST, counted_plans, expected, faulty_session
 from ort_py.errors import DeviceReset, EPFail, ExecutionError, KernelInputError
-from ort_py.fallback.states import SessionState
+from ort_py.fallback.policy import SessionState
 from ort_py.hooks import FallbackEvent, hookimpl
 from ort_py_kit.faults import Faults
 

@@ -19,7 +19,7 @@ from ort_py.discovery import default_catalog
 from ort_py.errors import DeviceReset, PluginError
 from ort_py.fallback.circuits import Circuits
 from ort_py.fallback.lost_devices import LostDevices, process_lost_devices
-from ort_py.fallback.states import SessionState
+from ort_py.fallback.policy import SessionState
 from ort_py_kit.fake_device import FakeBehaviour, FakeDevice, FakeFactory, FakeProvider
 from ort_py_kit.faults import Faults
 

@@ -17,7 +17,7 @@ from core.tests.engine.recovery.faulty_sessions import FAULTY, HOST, expected, f
 from core.tests.fallback.test_breaker import Clock
 from ort_py.errors import ExecutionError, MemoryLimitError, OptionError
 from ort_py.fallback.circuits import Circuits
-from ort_py.fallback.states import SessionState
+from ort_py.fallback.policy import SessionState
 from ort_py_kit.fake_device import FakeBehaviour, FakeDevice, FakeFactory
 from ort_py_kit.faults import Faults
 

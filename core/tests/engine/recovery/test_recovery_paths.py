@@ -15,7 +15,7 @@ import pytest
 import ort_py
 from core.tests.driving import floats, reference
 from core.tests.engine.recovery.faulty_sessions import FAULTY, HOST, expected, faulty_session
-from ort_py.fallback.states import SessionState
+from ort_py.fallback.policy import SessionState
 from ort_py_kit.faults import Faults
 
 X = floats(4, 3)

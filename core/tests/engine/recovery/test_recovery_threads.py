@@ -19,7 +19,7 @@ from core.tests.fallback.test_breaker import Clock
 from ort_py.engine.recovery import answers
 from ort_py.fallback.circuits import Circuits
 from ort_py.fallback.failure import failure_of
-from ort_py.fallback.states import SessionState
+from ort_py.fallback.policy import SessionState
 from ort_py_kit.fake_device import FakeBehaviour, FakeDevice, FakeFactory
 from ort_py_kit.fake_region import FakeRegion
 from ort_py_kit.faults import Faults

@@ -14,7 +14,7 @@ from core.tests.engine.recovery.faulty_sessions import FAULTY, HOST, expected, f
 from core.tests.fallback.test_breaker import Clock
 from ort_py.errors import OptionError
 from ort_py.fallback.circuits import Circuits, circuits_of
-from ort_py.fallback.states import SessionState
+from ort_py.fallback.policy import SessionState
 from ort_py_kit.faults import Faults
 
 X = floats(4, 3)

@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
-from ort_py.inspection.comparison.bisection_report import BisectionReport, Trial
 from ort_py.inspection.comparison.deviation import Deviation, ValueSummary
-from ort_py.inspection.comparison.report import ComparedNode, ComparedOutput, ComparedSide, ComparisonReport, Difference
+from ort_py.inspection.comparison.report import (
+    BisectionReport,
+    ComparedNode,
+    ComparedOutput,
+    ComparedSide,
+    ComparisonReport,
+    Difference,
+    Trial,
+)
 
 NAME, SHOWN = "a\n\x1b[2J", r"a\n\x1b[2J"
 

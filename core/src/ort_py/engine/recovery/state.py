@@ -15,7 +15,7 @@ from ort_py.engine.runner import Runner
 from ort_py.errors import DeviceReset, Location
 from ort_py.fallback.circuits import FAILURES_KEY, RETRY_KEY, circuits_of
 from ort_py.fallback.lost_devices import process_lost_devices
-from ort_py.fallback.states import SessionState
+from ort_py.fallback.policy import SessionState
 from ort_py.lazy_dataclass import dataclass
 from ort_py.options import SessionOptions, entry_of
 from ort_py.platform.forks import notify_after_fork

@@ -13,11 +13,10 @@ from ort_py.api.session import InferenceSession
 from ort_py.engine.recipe import ProviderArgument
 from ort_py.enums import GraphOptimizationLevel
 from ort_py.errors import InvalidArgument, OrtPyError
-from ort_py.inspection.comparison.bisection_report import BisectionReport, Trial
 from ort_py.inspection.comparison.compare import ModelLike, compare, title_of
 from ort_py.inspection.comparison.configuration import LEVELS, Feeds, SessionConfiguration, feeds_of, tolerances_of
 from ort_py.inspection.comparison.measuring import Tolerances, deviation
-from ort_py.inspection.comparison.report import ComparedOutput, ComparisonReport
+from ort_py.inspection.comparison.report import BisectionReport, ComparedOutput, ComparisonReport, Trial
 from ort_py.options import SessionOptions
 from ort_py.transforms.report import OptimisationReport, Rewrite
 

@@ -15,7 +15,7 @@ from ort_py.engine.metadata import NodeArg
 from ort_py.engine.recipe import ProviderArgument
 from ort_py.enums import GraphOptimizationLevel
 from ort_py.errors import ArgumentTypeError, InvalidArgument
-from ort_py.inspection.comparison.examining import examining_options
+from ort_py.inspection.comparison.engines import examining_options
 from ort_py.inspection.comparison.measuring import Tolerances
 from ort_py.inspection.generated_inputs import InputRecipe, generate
 from ort_py.lazy_dataclass import dataclass

@@ -1,7 +1,12 @@
-"""Two engines of one model compared: their outputs, and step by step every value that both compute."""
+"""Engines opened to be examined, and the comparison of two of them: their outputs, and every value step by step.
+
+These engines write no file and use no cache, and none of their providers is replaced.
+"""
 
 from __future__ import annotations
 
+import copy
+import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -9,6 +14,8 @@ from ort_py.discovery import default_catalog
 from ort_py.engine.contributions import schemas_when_needed
 from ort_py.engine.engine import Engine
 from ort_py.engine.load_report import LoadReport
+from ort_py.engine.opening import open_engine
+from ort_py.engine.recipe import ProviderArgument
 from ort_py.engine.runs import run
 from ort_py.graph.ir import Model
 from ort_py.graph.reading.given_model import GivenModel
@@ -16,6 +23,35 @@ from ort_py.inspection.comparison.forcing import ForcedComparison, Progress
 from ort_py.inspection.comparison.measuring import Tolerances, deviation
 from ort_py.inspection.comparison.report import ComparedOutput, ComparisonReport
 from ort_py.options import SessionOptions
+
+
+def examining_options(options: SessionOptions | None) -> SessionOptions:
+    """Copy options for an engine that is examined: no file, no profile, no cache, no verification.
+
+    Args:
+        options: The options; the defaults where None.
+    """
+    plain = SessionOptions() if options is None else copy.copy(options)
+    plain.cache_dir = "off"
+    plain.optimized_model_filepath = ""
+    plain.enable_profiling = False
+    plain.verify = 0.0
+    return plain
+
+
+def open_examined(
+    model: str | os.PathLike[str] | bytes | Any,
+    options: SessionOptions | None,
+    providers: ProviderArgument | None = None,
+    provider_options: Sequence[Mapping[str, Any]] | None = None,
+) -> Engine:
+    """Open an engine to examine it.
+
+    A provider that fails in a run is not replaced by another one, because that provider is being examined.
+    """
+    engine = open_engine(model, examining_options(options), providers, provider_options)
+    engine.policy.enabled = False
+    return engine
 
 
 def as_written(model: Any, options: SessionOptions) -> Model:

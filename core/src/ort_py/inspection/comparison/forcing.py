@@ -17,10 +17,9 @@ from typing import Any
 import numpy as np
 
 from ort_py.engine.engine import Engine
-from ort_py.graph.ir import Graph, Node, Value
+from ort_py.graph.ir import Graph, Node, Value, walk
 from ort_py.inspection.comparison.deviation import Deviation, ValueSummary
 from ort_py.inspection.comparison.measuring import Tolerances, deviation, summary_of
-from ort_py.inspection.comparison.randomness import is_random
 from ort_py.inspection.comparison.report import ComparedNode, ComparisonReport, Difference
 from ort_py.inspection.comparison.stepping import Executed, SteppedRun
 
@@ -257,3 +256,24 @@ def _as_kernels_take_it(value: Any) -> Any:
     if isinstance(value, np.generic):
         return np.asarray(value)
     return np.ascontiguousarray(value) if isinstance(value, np.ndarray) and value.ndim else value
+
+
+_RANDOM = frozenset(
+    {"Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike"}
+)
+
+
+def is_random(node: Node) -> bool:
+    """Return whether two runs draw different results. What the bodies of a node do is not looked at."""
+    drops = node.op_type == "Dropout" and len(node.inputs) > 2  # the third input requests it
+    return not node.domain and (node.op_type in _RANDOM or drops)
+
+
+def drawn_values(graph: Graph) -> set[str]:
+    """Return the names of the values that depend on a random node, in this graph or in the body of a node."""
+    drawn: set[str] = set()
+    for node in graph.nodes:
+        inside = any(is_random(inner) for nested in node.subgraphs for body in walk(nested) for inner in body.nodes)
+        if inside or is_random(node) or any(value.name in drawn for value in node.reads()):
+            drawn.update(value.name for value in node.outputs if value is not None)
+    return drawn

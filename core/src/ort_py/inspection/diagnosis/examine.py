@@ -168,23 +168,13 @@ def _judged(blank: ProviderDiagnosis, ended: _Ended, seconds: float) -> Provider
     block = f"leave it out with {BLOCK}={blank.distribution}"
     doing = _DOING.get(ended.stage, ended.stage)
     if ended.code is None:
-        return replace(
-            known,
-            verdict=Verdict.HUNG,
-            stage=ended.stage,
-            cause=f"it did not return within {seconds:g} s while {doing}",
-            fix=f"Update {blank.distribution} or its driver, or {block}.",
-            output=ended.output,
-        )
+        cause = f"it did not return within {seconds:g} s while {doing}"
+        fix = f"Update {blank.distribution} or its driver, or {block}."
+        return replace(known, verdict=Verdict.HUNG, stage=ended.stage, cause=cause, fix=fix, output=ended.output)
     if ended.code != 0 or ended.result is None:
-        return replace(
-            known,
-            verdict=Verdict.CRASHED,
-            stage=ended.stage,
-            cause=f"it ended the process with {_how(ended.code)} while {doing}",
-            fix=f"Reinstall or update {blank.distribution} and the libraries it uses, or {block}.",
-            output=ended.output,
-        )
+        cause = f"it ended the process with {_how(ended.code)} while {doing}"
+        fix = f"Reinstall or update {blank.distribution} and the libraries it uses, or {block}."
+        return replace(known, verdict=Verdict.CRASHED, stage=ended.stage, cause=cause, fix=fix, output=ended.output)
     result = ended.result
     run = result.get("run")
     verdict = Verdict(result["verdict"])

@@ -13,9 +13,9 @@ from ort_py.engine.engine import Engine
 from ort_py.engine.opening import open_again
 from ort_py.engine.provider_choice import NO_CPU
 from ort_py.enums import ExecutionMode, GraphOptimizationLevel
-from ort_py.inspection.comparison.examining import examining_options
+from ort_py.inspection.comparison.engines import examining_options
+from ort_py.inspection.comparison.forcing import drawn_values
 from ort_py.inspection.comparison.measuring import Tolerances
-from ort_py.inspection.comparison.randomness import drawn_values
 from ort_py.options import SessionOptions, entry_of
 from ort_py.tolerances import TOLERANCES
 

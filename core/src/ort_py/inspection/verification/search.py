@@ -24,8 +24,7 @@ from ort_py.errors import OrtPyError
 from ort_py.execution.frame import session_closed
 from ort_py.graph.view import SubsetView
 from ort_py.graph.writing.protos import value_info
-from ort_py.inspection.comparison.engines import as_written, compare_engines
-from ort_py.inspection.comparison.examining import open_examined
+from ort_py.inspection.comparison.engines import as_written, compare_engines, open_examined
 from ort_py.inspection.comparison.forcing import ForcedComparison
 from ort_py.inspection.comparison.measuring import Tolerances, deviation
 from ort_py.inspection.comparison.report import ComparedSide, ComparisonReport, Difference

@@ -262,9 +262,6 @@ class Verifier:
                 pinned,
             )
         )
-        self._conclude(picked, finding, outputs)
-
-    def _conclude(self, picked: PickedRun, finding: Finding, outputs: tuple[str, ...]) -> None:
         if finding.outcome is Outcome.TIE:
             self._end(picked, ties=1)
         elif finding.outcome is Outcome.DRIFT:
