@@ -25,6 +25,7 @@ def test_import_loads_neither_onnx_nor_providers() -> None:
     assert {name for name in loaded if name.startswith("ort_py.")} == {
         "ort_py.homes",
         "ort_py.lazy_names",
+        "ort_py.bytecode",
         "ort_py.onnx_version",
     }
 
@@ -64,6 +65,7 @@ def test_contracts_load_no_engine() -> None:
         "installed",
         "homes",
         "onnx_version",
+        "bytecode",
         "printable",
     }
     assert rooms <= {"contracts", "hooks", "platform", *leaves}

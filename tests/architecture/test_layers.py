@@ -34,6 +34,7 @@ LAYERS = (
         "installed",
         "homes",
         "onnx_version",
+        "bytecode",
     },
     {"platform"},
     {"contracts", "hooks"},

@@ -6,6 +6,8 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from ort_py.bytecode import close_archive
+from ort_py.cache.writing import process_queue
 from ort_py.engine.engine import Engine, MakeRunner
 from ort_py.engine.recipe import FileReference, ProviderArgument, Recipe, expect_same_model, recipe_of
 from ort_py.errors import InvalidArgument
@@ -48,7 +50,10 @@ def open_engine(
 
         opened, options, providers, provider_options = open_compiled(given, options, providers, provider_options)
     recipe = recipe_of(given, options, providers, provider_options, fallback_enabled=fallback_enabled)
-    return Engine(opened, recipe, session_id or os.urandom(6).hex(), make_runner, store)
+    engine = Engine(opened, recipe, session_id or os.urandom(6).hex(), make_runner, store)
+    if (write := close_archive()) is not None:
+        process_queue().add(write)
+    return engine
 
 
 def open_again(

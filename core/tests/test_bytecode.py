@@ -1,0 +1,284 @@
+"""Tests of `ort_py.bytecode`: modules come from the archive where their `.pyc` would count, and from their files else.
+
+Most tests archive a package that each makes for itself.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import os
+import py_compile
+import subprocess
+import sys
+import traceback
+from collections.abc import Iterator
+from importlib.machinery import SourceFileLoader
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from core.tests.small_models import model_bytes, typed_identity
+from ort_py.bytecode import BytecodeArchive
+
+MODULES = 20
+
+
+class Package:
+    """A package of twenty modules, and an archive of it."""
+
+    def __init__(self, root: Path) -> None:
+        self.root, self.name, self.archive = root, "archived", str(root / "modules")
+        self.folder = root / self.name
+        (self.folder / "inner").mkdir(parents=True)
+        (self.folder / "__init__.py").touch()
+        (self.folder / "inner" / "__init__.py").write_text("PLACE = __path__\n", encoding="utf-8")
+        for index in range(MODULES):
+            self.source(index).write_text(f"VALUE = {index}\n", encoding="utf-8")
+
+    def source(self, index: int) -> Path:
+        return self.folder / f"module{index}.py"
+
+    def load(self) -> dict[int, Any]:
+        """Import everything as a new process would; the value of each module."""
+        self.forget()
+        importlib.import_module(f"{self.name}.inner")
+        return {index: self.module(index).VALUE for index in range(MODULES)}
+
+    def module(self, index: int) -> Any:
+        return importlib.import_module(f"{self.name}.module{index}")
+
+    def forget(self) -> None:
+        for name in [name for name in sys.modules if name.partition(".")[0] == self.name]:
+            del sys.modules[name]
+        importlib.invalidate_caches()
+
+    def serving(self) -> BytecodeArchive:
+        finder = BytecodeArchive(self.archive, (f"{self.name}.",))
+        finder.serve()
+        return finder
+
+    def write(self) -> None:
+        finder = self.serving()
+        self.load()
+        write = finder.close()
+        assert write is not None
+        write()
+
+    def served(self) -> set[str]:
+        """Import everything anew; names of the modules that came from the archive."""
+        finder = self.serving()
+        try:
+            self.load()
+        finally:
+            finder.close()
+        return {name for name, module in self.modules().items() if type(module.__spec__.loader) is not SourceFileLoader}
+
+    def modules(self) -> dict[str, Any]:
+        return {name: module for name, module in sys.modules.items() if name.startswith(f"{self.name}.")}
+
+
+@pytest.fixture
+def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Package]:
+    """A package that is found along `sys.path`."""
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setattr(sys, "dont_write_bytecode", False)
+    package = Package(tmp_path)
+    yield package
+    package.forget()
+
+
+@pytest.fixture
+def written(package: Package) -> Package:
+    """A package whose archive is written."""
+    package.write()
+    return package
+
+
+def test_a_second_process_takes_all_submodules_from_the_archive(written: Package) -> None:
+    assert written.served() == set(written.modules())
+    assert written.load() == {index: index for index in range(MODULES)}
+
+
+def test_served_modules_look_like_others(written: Package) -> None:
+    """Source, place, search path, specification: what tools ask of a module."""
+    plain = (written.load(), {name: _looks(module) for name, module in written.modules().items()})[1]
+    written.served()
+    assert {name: _looks(module) for name, module in written.modules().items()} == plain
+
+
+def test_a_served_module_can_be_reloaded(written: Package) -> None:
+    """Reloading reads the files as they are then."""
+    written.served()
+    module = written.module(3)
+    written.source(3).write_text("VALUE = 'reloaded'\n", encoding="utf-8")
+    assert importlib.reload(module).VALUE == "reloaded"
+
+
+def test_a_traceback_shows_the_line(package: Package) -> None:
+    package.source(0).write_text("def fail():\n    raise KeyError('here')\n\nVALUE = 0\n", encoding="utf-8")
+    package.write()
+    package.served()
+    with pytest.raises(KeyError) as caught:
+        package.module(0).fail()
+    assert "raise KeyError('here')" in "".join(traceback.format_exception(caught.value))
+
+
+def test_a_changed_source_is_read(written: Package) -> None:
+    """Also where it is older than before, as after a return to a former version."""
+    written.source(5).write_text("VALUE = 'changed'\n", encoding="utf-8")
+    os.utime(written.source(5), (1, 1))
+    assert f"{written.name}.module5" not in written.served()
+    assert written.module(5).VALUE == "changed"
+
+
+def test_a_source_of_the_same_size_and_another_time_is_read(written: Package) -> None:
+    written.source(5).write_text("VALUE = 9\n", encoding="utf-8")
+    os.utime(written.source(5), (1, 1))
+    written.served()
+    assert written.module(5).VALUE == 9
+
+
+def test_a_removed_module_is_missing(written: Package) -> None:
+    written.source(5).unlink()
+    with pytest.raises(ModuleNotFoundError):
+        written.served()
+
+
+def test_a_package_that_comes_first_along_the_path_wins(
+    written: Package, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The archive names modules of one folder, and another folder has a package of that name."""
+    other = Package(tmp_path / "other")
+    other.source(2).write_text("VALUE = 'other'\n", encoding="utf-8")
+    monkeypatch.syspath_prepend(str(other.root))
+    assert written.served() == set()
+    assert written.module(2).VALUE == "other"
+
+
+def test_a_folder_that_is_put_before_the_others_of_a_package_wins(written: Package, tmp_path: Path) -> None:
+    """A package may extend its search path, for instance by `pkgutil.extend_path`."""
+    (tmp_path / "before").mkdir()
+    (tmp_path / "before" / "module4.py").write_text("VALUE = 'before'\n", encoding="utf-8")
+    before = f"__path__.insert(0, {str(tmp_path / 'before')!r})\n"
+    (written.folder / "__init__.py").write_text(before, encoding="utf-8")
+    written.served()
+    assert written.module(4).VALUE == "before"
+
+
+def test_finders_that_came_before_keep_their_modules(written: Package, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A debugger, or pytest, compiles modules in its own way."""
+    asked: list[str] = []
+
+    class Watching:
+        def find_spec(self, name: str, path: object, target: object = None) -> None:
+            asked.append(name)
+
+    monkeypatch.setattr(sys, "meta_path", [Watching(), *sys.meta_path])
+    written.served()
+    assert f"{written.name}.module7" in asked
+
+
+@pytest.mark.parametrize("keep", [0, 1, 10, 100, 0.5, -1])
+def test_a_truncated_archive_has_no_modules(written: Package, keep: float) -> None:
+    content = Path(written.archive).read_bytes()
+    keep = int(keep * len(content)) if 0 < keep < 1 else int(keep)
+    Path(written.archive).write_bytes(content[:keep])
+    assert written.served() == set()
+    assert written.load() == {index: index for index in range(MODULES)}
+
+
+@pytest.mark.parametrize("place", ["header", "table", "modules"])
+def test_a_damaged_archive_serves_no_wrong_module(written: Package, place: str) -> None:
+    content = bytearray(Path(written.archive).read_bytes())
+    table = int.from_bytes(content[8:16], "little")
+    span = {"header": slice(0, 24), "table": slice(table, len(content)), "modules": slice(24, table)}[place]
+    content[span] = bytes(len(content[span]))
+    Path(written.archive).write_bytes(content)
+    written.served()
+    assert written.load() == {index: index for index in range(MODULES)}
+
+
+def test_an_archive_of_another_interpreter_is_left_alone(written: Package, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two builds of one version may read different bytecode."""
+    monkeypatch.setattr(sys, "hexversion", sys.hexversion + 1)
+    assert written.served() == set()
+
+
+def test_few_new_modules_are_no_reason_to_write(written: Package) -> None:
+    for index in range(10):
+        written.source(index).write_text("VALUE = 'newer'\n", encoding="utf-8")
+    finder = written.serving()
+    written.load()
+    assert finder.close() is None
+
+
+def test_many_new_modules_are_written_beside_the_others(written: Package) -> None:
+    for index in range(17):
+        written.source(index).write_text("VALUE = 'newer'\n", encoding="utf-8")
+    written.write()
+    assert written.served() == set(written.modules())
+    assert [written.module(index).VALUE for index in (16, 17)] == ["newer", 17]
+
+
+def test_nothing_is_written_where_the_interpreter_writes_no_bytecode(
+    package: Package, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    finder = package.serving()
+    package.load()
+    assert finder.close() is None
+
+
+def test_a_folder_that_cannot_be_written_stays_without_an_archive(package: Package) -> None:
+    package.archive = str(package.root / "absent" / "modules")
+    package.write()
+    assert package.served() == set()
+
+
+def test_modules_checked_by_hash_are_left_to_the_interpreter(package: Package) -> None:
+    """Their `.pyc` notes no time that the archive could compare; they are no reason to write it each time either."""
+    for index in range(MODULES):
+        py_compile.compile(
+            str(package.source(index)), invalidation_mode=py_compile.PycInvalidationMode.CHECKED_HASH, doraise=True
+        )
+    package.write()
+    assert package.served() == {f"{package.name}.inner"}
+    finder = package.serving()
+    package.load()
+    assert finder.close() is None
+
+
+def test_closing_twice_does_nothing(package: Package) -> None:
+    finder = package.serving()
+    finder.close()
+    assert finder.close() is None
+
+
+def test_a_process_writes_the_archive_and_the_next_one_uses_it(tmp_path: Path) -> None:
+    """With ort-py itself: the first session of a process ends the service."""
+    model = tmp_path / "model.onnx"
+    model.write_bytes(model_bytes(typed_identity("float[2]")))
+    code = f"""
+import sys, ort_py
+from ort_py.bytecode import BytecodeArchive
+session = ort_py.InferenceSession({str(model)!r})
+served = [name for name, module in sys.modules.items()
+          if type(getattr(getattr(module, "__spec__", None), "loader", None)).__module__ == "ort_py.bytecode"]
+print(len(served), any(isinstance(one, BytecodeArchive) for one in sys.meta_path))
+"""
+    environment = {**os.environ, "PYTHONPYCACHEPREFIX": str(tmp_path / "pycs"), "ORT_PY_CACHE": "off"}
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)
+    answers = [
+        subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True).stdout
+        for _ in range(2)
+    ]
+    assert answers[0] == "0 False\n"
+    assert int(answers[1].split()[0]) > 200
+
+
+def _looks(module: Any) -> tuple[object, ...]:
+    spec = module.__spec__
+    path = list(getattr(module, "__path__", []))
+    return module.__file__, module.__cached__, module.__package__, path, spec.origin, inspect.getsource(module)
