@@ -11,6 +11,8 @@ from typing import Any
 
 import numpy as np
 import onnx
+import onnx.parser
+import onnxruntime
 import pytest
 
 import ort_py as ort
@@ -80,6 +82,19 @@ def test_the_suite_passes_the_gate(piece: int) -> None:
                         assert shape == np.shape(expected[outputs.index(name)]), case.name
                         known += 1
     assert known > 150
+
+
+@pytest.mark.parametrize("size", range(4))
+@pytest.mark.parametrize(
+    "attributes", ["ceil_mode = 1, kernel_shape = [1], strides = [2]", "kernel_shape = [2], strides = [2]"]
+)
+def test_pools_of_next_to_nothing_pass_the_gate(attributes: str, size: int) -> None:
+    """The oracle is onnxruntime, which takes no columns of no pictures: of one window the start is behind the end."""
+    text = f"g (float[B,3,N] x) => (float[B,3,M] y) {{ y = MaxPool <{attributes}> (x) }}"
+    model = onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["" : 14]> {text}')
+    x = np.zeros((0, 3, size), np.float32)
+    session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    assert _gate(model)[0].admit([x]).outputs == (session.run(None, {"x": x})[0].shape,)
 
 
 def _mutated(case: SuiteCase, rng: np.random.Generator) -> tuple[onnx.ModelProto, dict[str, Any]]:

@@ -152,6 +152,14 @@ def test_lp_normalization(p: int) -> None:
     assert not run("LpNormalization", [x], opset=22, p=p)[0][0, 0, 0].any()
 
 
+def test_lp_normalization_without_a_norm_is_zero() -> None:
+    """Squares that vanish make a norm of 0; the elements are 0 then, of whatever size and sign they are."""
+    x = np.array([[1e-30, -2e-30, 3e-30], [-0.0, -0.0, -0.0], [1.0, 0.0, 0.0]], np.float32)
+    agree_with_runtime("LpNormalization", [x], opset=22)
+    (y,) = run("LpNormalization", [x], opset=22)
+    assert not np.signbit(y).any()
+
+
 def test_lp_normalization_refuses_other_norms() -> None:
     with pytest.raises(InvalidArgument, match="p is 3"):
         run("LpNormalization", [X], p=3)

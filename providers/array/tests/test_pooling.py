@@ -30,6 +30,8 @@ GEOMETRIES: dict[str, tuple[tuple[int, ...], dict[str, Any]]] = {
     "clipped": ((1, 2, 1, 7), {"kernel_shape": [2, 2], "strides": [2, 2]}),
     "without_a_window": ((1, 2, 1, 7), {"kernel_shape": [2, 2]}),
     "dilated": ((1, 2, 9, 9), {"kernel_shape": [3, 2], "dilations": [2, 3]}),
+    "second_tap_in_padding": ((1, 2, 3, 7), {"kernel_shape": [2, 3], "dilations": [3, 3], "pads": [0, 1, 1, 2]}),
+    "ceil_of_no_column": ((0, 2, 7, 0), {"kernel_shape": [2, 1], "strides": [1, 2], "ceil_mode": 1}),
 }
 
 
@@ -90,7 +92,7 @@ def test_average_pool_equals_onnxruntime(case: str, count_include_pad: int) -> N
 
 
 @pytest.mark.parametrize("p", [1, 2, 3])
-@pytest.mark.parametrize("case", ["two_by_two", "overlapping", "ceil", "one_dimensional"])
+@pytest.mark.parametrize("case", ["two_by_two", "overlapping", "ceil", "one_dimensional", "second_tap_in_padding"])
 def test_lp_pool_equals_onnxruntime(case: str, p: int) -> None:
     shape, attributes = GEOMETRIES[case]
     agree_with_runtime("LpPool", [sample(shape, np.float32)], opset=18, p=p, **attributes)

@@ -41,6 +41,11 @@ def test_ceil_mode_keeps_a_window_larger_than_the_picture() -> None:
     assert Window(WHERE, kernel=(4,), strides=(2,), ceil_mode=True).placed((3,)).out == (1,)
 
 
+def test_ceil_mode_makes_no_window_of_nothing() -> None:
+    """A window over a picture without columns would start behind its end, though it is larger by less than a stride."""
+    assert Window(WHERE, kernel=(1,), strides=(2,), ceil_mode=True, clipped=True).placed((0,)).out == (0,)
+
+
 def test_reach_is_what_windows_read() -> None:
     """Stride 2 leaves the last column of six unread; dilation stretches the kernel."""
     assert Window(WHERE, strides=(2,)).placed((6,), (3,)).reach == (5,)

@@ -319,7 +319,8 @@ def lp_normalization(ctx: KernelContext, x: Array, *, axis: int = -1, p: int = 2
         norm = xp.sum(xp.abs(wide), axis=axis, keepdims=True)
     else:
         norm = xp.sqrt(xp.sum(xp.multiply(wide, wide), axis=axis, keepdims=True))
-    return rounded(wide / xp.where(norm == 0, wide.dtype.type(1), norm), x.dtype)
+    none = norm == 0  # squares of small numbers vanish, so x itself need not be 0
+    return rounded(xp.where(none, wide.dtype.type(0), wide / xp.where(none, wide.dtype.type(1), norm)), x.dtype)
 
 
 @kernel("MeanVarianceNormalization", since=9, until=13)

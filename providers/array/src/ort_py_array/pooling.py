@@ -62,17 +62,17 @@ class _Axis:
                 found.partial.append((slice(first, stop), source))
         return found
 
-    @property
-    def moves_nothing(self) -> bool:
-        """True if the axis stays as it is."""
-        return self.whole == [slice(0, self.size, 1)] and not self.partial
-
 
 @lru_cache(maxsize=256)
 def _moving(place: Placement) -> Sequence[_Axis]:
     """The axes along which something happens, at least one: small pictures are pooled faster than this is found out."""
     axes = [_Axis.of(place, axis) for axis in range(len(place.out))]
-    return tuple(axis for axis in axes if not axis.moves_nothing) or tuple(axes[-1:])
+    moving = [
+        axis
+        for axis, size in zip(axes, place.size, strict=True)
+        if (axis.whole, axis.partial, axis.size) != ([slice(0, size, 1)], [], size)
+    ]
+    return tuple(moving or axes[-1:])
 
 
 def _slid(xp: Any, x: Array, axes: Sequence[_Axis], fill: Any, combine: Callable[..., Array], out: Array) -> None:

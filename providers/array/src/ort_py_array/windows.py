@@ -161,9 +161,9 @@ class Window:
         room = size + before + after - extent
         out = (-(-room // stride) if self.ceil_mode else room // stride) + 1
         # A window that would start in the padding after the picture sees no picture: the specification drops it.
-        if self.ceil_mode and (out - 1) * stride >= size + before:
-            out -= 1
-        if self.clipped and room < 0:
+        if self.ceil_mode:
+            out -= (out - 1) * stride >= size + before
+        elif self.clipped and room < 0:
             out = 1 - (-room // stride)
         if out < (not self.clipped):
             raise InvalidArgument(

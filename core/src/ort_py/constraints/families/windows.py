@@ -66,9 +66,9 @@ def _placed(n: NodeScope, sizes: Dims, kernel: Dims, *, pool: bool) -> list[Amou
             count = choose(at_least((count - 1) * stride, size + before), count - 1, count)
         else:
             count = divide(room, stride) + 1
+            if pool:  # A window larger than the picture by less than a stride counts; by less than two there is none.
+                count = choose(less(room, 0), 1 - divide(-room, stride), count)
         if pool:
-            # A window larger than the picture by less than a stride counts; by less than two there is none.
-            count = choose(less(room, 0), 1 - divide(-room, stride), count)
             n.require(
                 at_least(count, 0), "a window of {} is larger than the {} padded positions of an axis", extent, size
             )
