@@ -11,6 +11,7 @@ import onnx.parser
 import pytest
 
 from ort_py.errors import EPFail
+from ort_py_array import pooling
 from tests.fuzzing import verdict
 from tests.fuzzing.cases import Case
 from tests.fuzzing.compare import difference, spread_of
@@ -224,6 +225,26 @@ def test_refusing_an_operand_that_fits_is_found(monkeypatch: pytest.MonkeyPatch)
 ATTENTION = """<float k = {0.125}> {
     t = Transpose<perm = [1, 0]>(b) s = MatMul(x, t) m = Mul(s, k) p = Softmax(m) y = MatMul(p, v)
 }"""
+
+
+def _pooled(stride: int) -> Case:
+    """A pool that has to be padded by nothing; with a stride of 3, the formula of the padding gives -2."""
+    attributes = f'auto_pad = "SAME_UPPER", dilations = [1, 2], kernel_shape = [2, 1], strides = [1, {stride}]'
+    x = np.arange(36, dtype=np.float32).reshape(1, 2, 3, 6)
+    return _case(f"{{ y = MaxPool <{attributes}> (x) }}", "float[1,2,3,6] x", x=x)
+
+
+def test_a_padding_below_zero_may_be_none() -> None:
+    """onnxruntime and the reference take the middle column of three; no padding takes the first."""
+    assert verdict.judge(_pooled(3), [VARIANT]) == []
+
+
+@pytest.mark.parametrize("stride", [1, 3])
+def test_wrong_elements_beside_a_padding_below_zero_are_found(monkeypatch: pytest.MonkeyPatch, stride: int) -> None:
+    """What follows from no padding is known, so any other element is wrong."""
+    real = pooling.pool
+    monkeypatch.setattr(pooling, "pool", lambda *arguments: real(*arguments) + np.float32(100))
+    assert "wrong" in [one.kind for one in verdict.judge(_pooled(stride), [])]
 
 
 def _overflowing_attention() -> Case:
