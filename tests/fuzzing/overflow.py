@@ -67,7 +67,7 @@ def open_elements(model: onnx.ModelProto, values: Feeds) -> dict[str, Array]:
         if result.dtype.kind not in "fV" or any(name and name not in values for name in node.input):
             continue
         if node.op_type not in SUMS:
-            near = _beyond_half(node, values, result)
+            near = (_doubled if node.op_type == "Gelu" else _beyond_half)(node, values, result)
             if near is not None and near.any():
                 found[node.output[0]] = near
                 behind.add(node.output[0])
@@ -131,6 +131,11 @@ def _overflowed(array: Array, near: Array, ways: Array) -> Array:
     """An array whose open elements are what `ways` counts among `WAYS`."""
     drawn = np.array(WAYS)[ways]
     return np.where(near & ((drawn != 0) | ~np.isfinite(array.astype(np.float64))), drawn, array).astype(array.dtype)
+
+
+def _doubled(node: onnx.NodeProto, values: Feeds, result: Array) -> Array:
+    """Elements that are more than half of the largest number: regions double them, as the page on semantics says."""
+    return np.asarray(values[node.input[0]] > ml_dtypes.finfo(result.dtype).max / 2)  # type: ignore[no-untyped-call]
 
 
 def _beyond_half(node: onnx.NodeProto, values: Feeds, result: Array) -> Array | None:

@@ -302,6 +302,16 @@ def _with(place: tuple[int, ...], value: float) -> Callable[[Any], Any]:
     return change
 
 
+@pytest.mark.parametrize("approximate", ["none", "tanh"])
+def test_gelu_may_be_infinite_where_it_is_doubled(approximate: str) -> None:
+    """docs/user/semantics.md says so of numbers above 1.7e38; that others become infinite is not excused."""
+    x = np.array([1.8e38, 1.6e38, -3.0, 3.0], np.float32)
+    case = _case(f'{{ a = Gelu <approximate = "{approximate}"> (x) y = Sub(x, a) }}', "float[4] x", x=x)
+    assert _judged(case, _with((0,), -np.inf)) == ""
+    for place in (1, 2, 3):
+        assert _judged(case, _with((place,), -np.inf)) != ""
+
+
 def test_a_sum_that_cancels_may_be_zero() -> None:
     """Integers cancel exactly where floats leave the last digit: 0 / 0 is as good there, and nowhere else."""
     x = np.array([[1, 2**-26, 0, 0], [1, 1, 1, 1]], np.float32)
