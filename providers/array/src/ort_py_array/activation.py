@@ -140,10 +140,13 @@ def _negative_exponential(xp: Any, x: Array) -> Array:
 
 @pointwise("Elu", since=1, until=22)
 def elu(xp: Any, x: Array, out: Array, *, alpha: float = 1.0) -> None:
-    """Elu-1..22: x where x > 0, else alpha * (exp(x) - 1)."""
+    """Elu-1..22: x where x > 0, else alpha * (exp(x) - 1); a product that vanishes keeps its sign."""
     part = _negative_exponential(xp, x)
     xp.multiply(part, alpha, part)
-    xp.maximum(x, 0, out=out)
+    if 0.0 <= alpha <= 1.0:  # of negative x, exp(x) - 1 is never less than x
+        xp.maximum(x, part, out=out)
+        return
+    xp.maximum(x, -0.0, out=out)
     xp.add(out, part, out)
 
 

@@ -37,9 +37,6 @@ _LARGEST = {
 _BLOCK = 262144
 """Elements of a block: smaller ones gain nothing, as starting the steps costs what the nearer cache saves."""
 
-_TINY = 1.1754944e-38
-"""The least normal float32."""
-
 
 def integer_range(dtype: Any) -> tuple[int, int] | None:
     """(least, greatest) value of an integer dtype, sub-byte ones included; None for other types."""
@@ -123,15 +120,17 @@ def dynamic_range(xp: Any, x: Array) -> tuple[Array, Array]:
 def centred(xp: Any, x: Array) -> tuple[Array, Array]:
     """The result of DynamicQuantizeLinear, less the zero point: (integers between -255 and 255 as float32, scale).
 
-    Equal bit by bit, in half the steps: less the zero point, the least value is always in range, and where all values
-    are 0 any scale will do.
+    Equal bit by bit, in half the steps. A scale below the normal numbers has few digits, so that the zero point may be
+    cut to 255 as well.
     """
     if not x.size:
         return x, xp.float32(1)
     low = xp.minimum(x.min(), 0)
     scale = (xp.maximum(x.max(), 0) - low) / xp.float32(255)
-    scale = xp.maximum(scale, _TINY)
+    scale = scale + (scale == 0)  # 1 in the place of 0
     y = xp.divide(x, scale)
     xp.rint(y, out=y)
-    xp.minimum(y, xp.rint(low / scale) + xp.float32(255), out=y)
+    least = xp.maximum(xp.rint(low / scale), xp.float32(-255))
+    xp.maximum(y, least, out=y)
+    xp.minimum(y, least + xp.float32(255), out=y)
     return y, scale

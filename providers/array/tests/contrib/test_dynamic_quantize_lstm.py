@@ -77,12 +77,14 @@ def test_dynamic_quantize_lstm_beyond_the_standard_cell(extra: str) -> None:
             np.testing.assert_allclose(left, right, atol=TOLERANCE)
 
 
+@pytest.mark.parametrize("size", [1.0, 1e-36, 1e-42, 1e-44])
 @pytest.mark.parametrize("shift", [-1.0, 0.0, 0.3, 1.0])
-def test_centred_values_are_the_quantised_ones_less_the_zero_point(shift: float) -> None:
-    """Bit by bit, with values on ties, on both sides of 0 or on one."""
+def test_centred_values_are_the_quantised_ones_less_the_zero_point(shift: float, size: float) -> None:
+    """Bit by bit, with values on ties, on both sides of 0 or on one, and with scales that are subnormal or vanish."""
     for seed in range(50):
         x = sample((3, 40), np.float32, seed, -1, 1) + np.float32(shift)
         x[0] = np.rint(x[0] * 8) / 8
+        x *= np.float32(size)
         values, scale, zero = run("DynamicQuantizeLinear", [x], outputs=3)
         integers_, same_scale = centred(np, x)
         np.testing.assert_array_equal(integers_, values.astype(np.float32) - np.float32(zero))

@@ -94,6 +94,7 @@ REFUSED: Mapping[str, tuple[NodeProto, dict[str, np.ndarray[Any, Any]], str]] = 
     "no slope": (node("LeakyRelu", "x", "y", alpha=0.0), {}, "0 · -infinity is not a number"),
     "no lower bound": (node("Clip", "x l h", "y"), {"l": _n(np.nan), "h": _n(1)}, "a bound is NaN"),
     "no upper bound": (node("Clip", "x l h", "y"), {"l": _n(0), "h": _n(np.nan)}, "a bound is NaN"),
+    "steep celu": (node("Celu", "x", "y", alpha=0.5), {}, "x / alpha may overflow"),
     "endless celu": (node("Celu", "x", "y", alpha=float("inf")), {}, "alpha is not a finite number above 0"),
     "exponent": (node("Pow", "x e", "y"), {"e": _n(1.7)}, "an unusual exponent"),
     "unknown operator": (node("Sin", "x", "y"), {}, "does not support this operator"),

@@ -63,7 +63,9 @@ def _logarithm(node: NodeSpec, graph: GraphView) -> str | None:
 
 
 def _celu(node: NodeSpec, graph: GraphView) -> str | None:
-    return None if 0 < node.attributes.get("alpha", 1.0) < math.inf else "alpha is not a finite number above 0"
+    if not 0 < node.attributes.get("alpha", 1.0) < math.inf:
+        return "alpha is not a finite number above 0"
+    return "x / alpha may overflow" if node.attributes.get("alpha", 1.0) < 1 else None
 
 
 RULES: Rules = {
