@@ -305,10 +305,10 @@ def _with(place: tuple[int, ...], value: float) -> Callable[[Any], Any]:
 @pytest.mark.parametrize("approximate", ["none", "tanh"])
 def test_gelu_may_be_infinite_where_it_is_doubled(approximate: str) -> None:
     """docs/user/semantics.md says so of numbers above 1.7e38; that others become infinite is not excused."""
-    x = np.array([1.8e38, 1.6e38, -3.0, 3.0], np.float32)
+    x = np.array([1.8e38, 1.6e38, 3.0, -1.8e38], np.float32)
     case = _case(f'{{ a = Gelu <approximate = "{approximate}"> (x) y = Sub(x, a) }}', "float[4] x", x=x)
     assert _judged(case, _with((0,), -np.inf)) == ""
-    for place in (1, 2, 3):
+    for place in (1, 2):
         assert _judged(case, _with((place,), -np.inf)) != ""
 
 
