@@ -157,8 +157,9 @@ def _products(make: _Maker) -> Iterator[Case]:
             conv = [node("Conv", "x w", "c", group=groups, pads=[size // 2] * 4), node("Relu", "c", "y")]
             weight = make.array(16, channels // groups, size, size)
             yield make.case(f"Conv {groups} {size}", conv, {"x": make.array(1, channels, 9, 9)}, w=weight)
-    turned = [node("ConvTranspose", "x w", "c", strides=[2, 2]), node("Relu", "c", "y")]
-    yield make.case("ConvTranspose", turned, {"x": make.array(1, 8, 5, 5)}, w=make.array(8, 4, 3, 3))
+    for name in ("Relu", "Sigmoid"):  # Four channels fill a part of a block only.
+        turned = [node("ConvTranspose", "x w", "c", strides=[2, 2]), node(name, "c", "y")]
+        yield make.case(f"ConvTranspose {name}", turned, {"x": make.array(1, 8, 5, 5)}, w=make.array(8, 4, 3, 3))
     yield make.case("MatMul", [node("MatMul", "x z", "y")], {"x": make.array(2, 5, 9), "z": make.array(2, 9, 4)})
     for kind, gates in (("LSTM", 4), ("GRU", 3), ("RNN", 1)):
         weights = {"w": make.array(1, 8 * gates, 6), "q": make.array(1, 8 * gates, 8), "b": make.array(1, 16 * gates)}

@@ -41,7 +41,8 @@ class Hazards:
         idle: It raises the Invalid flag though no element is NaN: a division of vectors by vectors, for places behind
             the end of a row are then 0 / 0; and comparisons, whose masks are NaN where they are read as numbers.
         doubles: It is a maximum that shows by the Overflow flag where it found nothing but -infinity.
-        silent: Its code is compiled C++, whose comparisons raise no flag.
+        silent: Its code is compiled C++, whose comparisons raise no flag. That of transposed convolutions applies the
+            post-ops so; of those, only the sigmoid loses NaN without a flag.
     """
 
     clamps: bool
@@ -73,5 +74,7 @@ def hazards_of(
         clamps=whole or own or any(map(may_clamp, posts)),
         idle=divides or not _COMPARISONS.isdisjoint((algorithm, *posts)),
         doubles=algorithm == Algorithm.POOLING_MAX and len(posts) > 1,
-        silent=implementation.startswith(("ref", "simple")) or "gemm" in implementation,
+        silent=implementation.startswith(("ref", "simple"))
+        or "gemm" in implementation
+        or (implementation.startswith("conv:") and Eltwise.LOGISTIC in posts),
     )

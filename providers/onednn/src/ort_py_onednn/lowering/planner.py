@@ -140,9 +140,12 @@ class Planner(LayoutPlanner):
             if isinstance(post, Function):
                 if value.desc.key is None or not value.desc.is_dense:
                     value = self.plain(value)
+                primitive = self._function(post, value.desc)
+                if self.looks and primitive.hazards.silent and not value.desc.is_plain:
+                    # Of channels that fill blocks with zeroes, functions that move 0 have no other code.
+                    value = self.plain(value)
+                    primitive = self._function(post, value.desc)
                 desc = value.desc
-                function = post
-                primitive = self.make(lambda: primitives.eltwise(function, desc, desc), desc)  # noqa: B023
                 found = self.new(desc, value.shape)
                 self.emit(primitive, {Argument.SRC: value, Argument.DST: found}, in_place=Argument.SRC)
                 value = found
@@ -150,6 +153,9 @@ class Planner(LayoutPlanner):
                 operand = self._operand(post, max(len(value.dims), len(value.shape)))
                 return self.combine(post.algorithm & ~PER_CHANNEL, value, operand, posts)
         return value
+
+    def _function(self, function: Function, desc: Desc) -> Primitive:
+        return self.make(lambda: primitives.eltwise(function, desc, desc), desc)
 
     def combine(self, algorithm: int, first: Value, second: Value, posts: Sequence[Post] = ()) -> Value:
         """A function of two values that broadcast against each other."""
