@@ -38,8 +38,8 @@ WAYS = (0.0, np.inf, -np.inf, np.nan)
 """What a sum that may overflow may be; 0 stands for a finite number."""
 
 DRAWS = 6
-SCALED = 6
-"""Most nodes that are run alone as if they had not overflowed."""
+ALONE = 6
+"""Most sums that are planted alone."""
 
 Array = np.ndarray[Any, Any]
 
@@ -115,13 +115,14 @@ def planted(model: onnx.ModelProto, values: Feeds, feeds: Feeds, seed: int) -> l
 def _draws(shapes: dict[str, tuple[int, ...]], numbers: np.random.Generator) -> Iterator[dict[str, Array]]:
     """For some of the sums, which of `WAYS` each element becomes."""
     names = list(shapes)
-    # Who scales before adding up gets finite sums, in all nodes or in one of them: nothing overflows in those draws.
-    for chosen in [names, *([name] for name in names[:SCALED] if len(names) > 1)]:
-        yield {name: np.zeros(shapes[name], int) for name in chosen}
-    # Every element becomes each of the ways once, and its neighbours other ones meanwhile.
     starts = {name: numbers.integers(0, len(WAYS), shape) for name, shape in shapes.items()}
-    for turn in range(len(WAYS)):
-        yield {name: (start + turn) % len(WAYS) for name, start in starts.items()}
+    # One sum alone as well: a sum behind it that is planted, too, would hide what becomes of its elements.
+    for chosen in [names, *([name] for name in names[:ALONE] if len(names) > 1)]:
+        # Who scales before adding up gets finite sums, in all nodes or in one of them: nothing overflows in this draw.
+        yield {name: np.zeros(shapes[name], int) for name in chosen}
+        # Every element becomes each of the ways once, and its neighbours other ones meanwhile.
+        for turn in range(len(WAYS)):
+            yield {name: (starts[name] + turn) % len(WAYS) for name in chosen}
     for _ in range(DRAWS):
         chosen = [name for name in names if len(names) == 1 or numbers.random() < 0.6]
         yield {name: numbers.integers(0, len(WAYS), shapes[name]) for name in chosen or names[:1]}

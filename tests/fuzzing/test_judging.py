@@ -342,6 +342,22 @@ def test_the_mean_of_equal_elements_is_rounded() -> None:
         assert (_judged(case, lambda array: array + np.float32(2e-4)) == "") is excused
 
 
+def test_a_sum_hidden_by_one_behind_it_may_overflow() -> None:
+    """Some elements of the second sum may overflow themselves; the others follow from those of the first."""
+    x = np.full((6, 4), [1e38, 1e38, -5e37, -5e37], np.float32)
+    scale = np.array([1e-5, 1, 1], np.float32)
+    body = "{ a = MatMul(x, w) c = BatchNormalization(a, s, z, z, o) y = Neg(c) }"
+    w, zero, one = np.ones((4, 3), np.float32), np.zeros(3, np.float32), np.ones(3, np.float32)
+    signature = "float[6,4] x, float[4,3] w, float[3] s, float[3] z, float[3] o"
+    case = _case(body, signature, x=x, w=w, s=scale, z=zero, o=one)
+    exact = run_numpy(case).outcomes[0].outputs
+    assert exact is not None
+    for seed in range(6):
+        spread = spread_of(case, case.feeds[0], seed)
+        assert spread is not None
+        assert spread.around(0, exact[0])[1].all()
+
+
 def test_signs_of_infinities_behind_an_overflow_are_open() -> None:
     """Partial sums decide which infinity a sum is, and so what a sum of such sums is; those that do not overflow do
     not have the choice."""
