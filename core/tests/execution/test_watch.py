@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from ort_py.contracts import KernelDef
 from ort_py.errors import Fail, LimitError
 from ort_py.execution.watch import RunWatch
 from ort_py.limits import checking_time
+from ort_py.platform.processors import products_per_second
 from ort_py.profiling.recorder import Recorder
 from ort_py_kit.fake_device import FakeBehaviour, FakeProvider, fake_kernels
 
@@ -232,6 +234,24 @@ def test_a_product_that_cannot_end_is_not_begun() -> None:
     small = np.zeros((2, 2), np.float32)
     driven.run({"a": small, "b": small}, RunWatch(seconds=5))
     assert called
+
+
+@pytest.mark.parametrize("operator", ["MatMul", "MatMulInteger"])
+def test_products_of_float16_have_a_bound_of_their_own(operator: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Processors multiply other narrow numbers faster."""
+    monkeypatch.setattr("ort_py.platform.processors.processor_facts", lambda: {"flags": "avx512f avx512_vnni amx_int8"})
+    products_per_second.cache_clear()
+    halves = operator == "MatMul"
+    dtype, kind, made = (np.float16, "float16", "float16") if halves else (np.int8, "int8", "int32")
+    kernel = KernelDef(operator, lambda _ctx: lambda a, b: (a[:, :1] + b[:1]).astype(made), since=13 if halves else 10)
+    text = f"g ({kind}[n,k] a, {kind}[k,m] b) => ({made}[n,m] y) {{ y = {operator}(a, b) }}"
+    driven = drive(text, HostProvider([kernel]))
+    side = np.broadcast_to(dtype(0), (7000, 7000))
+    try:
+        with pytest.raises(LimitError, match=r"3\.43e\+11 multiplications") if halves else nullcontext():
+            driven.run({"a": side, "b": side}, RunWatch(seconds=1))
+    finally:
+        products_per_second.cache_clear()
 
 
 def test_a_kernel_looks_between_its_parts() -> None:

@@ -122,7 +122,7 @@ def test_products_that_no_core_exceeds(flags: str, narrow: float, wide: float, m
     ("flags", "most"),
     [
         ("smep avx512f avx512_vnni amx_bf16 amx_tile", 2e11),
-        ("avx512f avx512_vnni avx512_fp16 amx_bf16 amx_tile", 4e11),
+        ("avx512f avx512_vnni avx512_fp16 amx_bf16 amx_tile", 2e11),
         ("avx512_fp16 amx_fp16", 4e12),
         ("", 4e12),
     ],

@@ -11,6 +11,7 @@ from ort_py.contracts.kernel import KernelContext, KernelForms
 from ort_py.devices import Device
 from ort_py.dtypes import DataType
 from ort_py.errors import InvalidArgument, LimitError, NotImplemented  # noqa: A004 - onnxruntime's name
+from ort_py_array import generation
 from ort_py_kit.kernel_runner import LocalKernelContext, make_node_spec
 
 from .oracle import BF16, DEFINITIONS, FLOATS, agree, i64, run, sample
@@ -85,6 +86,15 @@ def test_range(dtype: Any, numbers: Any) -> None:
     if np.dtype(dtype).kind == "i" and any(number != int(number) for number in numbers):
         pytest.skip("fractions need floats")
     agree("Range", [np.array(number).astype(dtype) for number in numbers], opset=11)
+
+
+def test_range_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Many numbers are computed piece by piece, each from its own place: steps do not accumulate."""
+    monkeypatch.setattr(generation, "_AT_A_TIME", 7)
+    numbers = [np.array(number, np.float32) for number in (3, 8, 0.1)]
+    (result,) = run("Range", numbers)
+    np.testing.assert_array_equal(result, (3 + np.arange(len(result)) * np.float64(np.float32(0.1))).astype(np.float32))
+    assert len(result) == 50
 
 
 @pytest.mark.parametrize("dtype", FLOATS[:2], ids=str)

@@ -19,3 +19,12 @@ def test_many_elements(name: str, size: int) -> None:
     (found,) = run_here(data, {"x": x})
     wanted = x.astype(np.float64).sum() if op_type == "ReduceSum" else x.astype(np.float64).mean()
     np.testing.assert_allclose(found.reshape(()), wanted, rtol=1e-6)
+
+
+@pytest.mark.parametrize("width", [2, 64, 256, 257])
+def test_short_rows(width: int) -> None:
+    """They are products with a constant, up to some width, and as exact."""
+    x = (np.random.default_rng(0).random((500, width)) + 100).astype(np.float32)
+    axes = {"axes": np.array([1], np.int64)}
+    (found,) = run_here(model([node("ReduceMean", "x axes", "y")], {"x": x}, axes), {"x": x})
+    np.testing.assert_allclose(found, x.astype(np.float64).mean(1, keepdims=True), rtol=1e-6)

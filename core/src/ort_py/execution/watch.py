@@ -42,20 +42,9 @@ _GATHERING = frozenset(
 
 _PRODUCTS = frozenset(
     (
-        *(
-            "Attention",
-            "Det",
-            "Conv",
-            "ConvInteger",
-            "ConvTranspose",
-            "Einsum",
-            "FusedConv",
-            "FusedGemm",
-            "FusedMatMul",
-            "GRU",
-        ),
-        *("Gemm", "GroupQueryAttention", "LSTM", "MatMul", "MatMulInteger", "MatMulNBits", "MultiHeadAttention"),
-        *("QLinearConv", "QLinearMatMul", "RNN"),
+        *("Attention", "Det", "Conv", "ConvInteger", "ConvTranspose", "Einsum", "FusedConv", "FusedGemm"),
+        *("FusedMatMul", "GRU", "Gemm", "GroupQueryAttention", "LSTM", "MatMul", "MatMulInteger", "MatMulNBits"),
+        *("MultiHeadAttention", "QLinearConv", "QLinearMatMul", "RNN"),
     )
 )
 """Operators whose work outgrows their inputs. Others end soon, or look at the clock themselves."""
@@ -169,14 +158,15 @@ class RunWatch:
             )
         from ort_py.constraints.single import work_of  # the table of constraints: only runs with a limit need it
 
-        node = getattr(step, "node", None)
-        if node is None:
+        if (node := getattr(step, "node", None)) is None:
             return  # a region, which its gate asked
         inputs = [slots[slot] for slot in step.inputs]
         if sum(getattr(one, "size", 0) for one in inputs) >= _WORTH_A_LOOK or node.attributes.get("pads"):
-            bits = min((8 * one.dtype.itemsize for one in inputs if isinstance(one, np.ndarray)), default=0)
-            if bits:  # other devices have other rates
-                rate = self._threads * products_per_second(bits)
+            kinds = [one.dtype for one in inputs if isinstance(one, np.ndarray)]
+            if kinds:  # other devices have other rates
+                least = min(kind.itemsize for kind in kinds)
+                halves = {kind for kind in kinds if kind.itemsize == least} == {np.dtype("f2")}
+                rate = self._threads * products_per_second(8 * least, halves=halves)
                 check_work(work_of(node, inputs), self._seconds, rate, step.location)
 
     def after(self, step: Step, slots: list[Any]) -> None:

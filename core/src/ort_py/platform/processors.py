@@ -108,8 +108,8 @@ _PRODUCTS = (("amx_", 4e12), ("vnni", 8e11), ("avx", 4e11))
 """Multiply-adds of narrow numbers that a core does in a second at most, by a part of the name of an instruction set. A
 tile of AMX does 1,024 of 8 bits in a cycle, two units of 512 bits 128; no core has more than 6 GHz."""
 
-_HALF_PRODUCTS = (("amx_fp16", 4e12), ("avx512_fp16", 4e11))
-"""The same for float16, which few processors multiply without widening it first."""
+_HALF_PRODUCTS = (("amx_fp16", 4e12),)
+"""The same for float16. Two units of 512 bits do 64 in a cycle, of which no core with them has more than 3 GHz then."""
 
 _WIDE_PRODUCTS = 2e11
 """The same for numbers of 32 bits and more, on x86-64: 32 in a cycle."""

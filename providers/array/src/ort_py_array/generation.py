@@ -18,6 +18,9 @@ from ort_py.dtypes import numpy_dtype
 from ort_py.errors import InvalidArgument
 from ort_py_array.checks import LARGE, constant_input, host_ints, normalized_axis, shape_error
 
+_AT_A_TIME = 1 << 20
+"""Numbers that are computed at a time."""
+
 _CONSTANT_FORMS: dict[str, Any] = {
     "value_float": np.float32,
     "value_floats": np.float32,
@@ -121,8 +124,14 @@ def arange(ctx: KernelContext, start: Array, limit: Array, delta: Array, *, stas
             fix="Give a step other than 0, and finite numbers.",
         )
     count = max(0, ceil(ratio))
-    ctx.check_allocation((count,), np.dtype(np.float64))
-    return xp.add(xp.multiply(xp.arange(count, dtype=xp.float64), step), first).astype(dtype)
+    ctx.check_allocation((count,), dtype)
+    y = xp.empty((count,), dtype)
+    for begin in range(0, count, _AT_A_TIME):
+        ctx.check_time()
+        places = xp.arange(begin, min(begin + _AT_A_TIME, count), dtype=xp.float64)
+        xp.multiply(places, step, places)
+        y[begin : begin + _AT_A_TIME] = xp.add(places, first, places).astype(dtype)
+    return y
 
 
 @kernel("EyeLike", since=9, until=22, strided=True)

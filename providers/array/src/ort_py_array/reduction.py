@@ -72,7 +72,9 @@ def _sum_square(xp: Any, x: Array, axes: tuple[int, ...], keepdims: bool, out: A
 
 
 def _l2(xp: Any, x: Array, axes: tuple[int, ...], keepdims: bool, out: Array | None = None) -> Array:
-    return xp.sqrt(_sum_square(xp, x, axes, keepdims, out), out)
+    # Integers are squared as float64 without a copy of them all.
+    squares = xp.square(x, dtype=xp.float64) if x.dtype.kind in "iu" else xp.square(x)
+    return xp.sqrt(_sum(xp, squares, axes, keepdims, out), out)
 
 
 def _log_sum(xp: Any, x: Array, axes: tuple[int, ...], keepdims: bool, out: Array | None = None) -> Array:
@@ -118,7 +120,7 @@ def reduction(formula: _Formula, ctx: KernelContext) -> KernelCallable:
         if dtype.itemsize == 2 and is_narrow(dtype):
             x, target = widened(xp, x), None
         elif dtype.kind in "iu" and formula in _THROUGH_FLOAT:
-            x, target = x.astype(xp.float64), None
+            x, target = x if formula is _l2 else x.astype(xp.float64), None
         try:
             result = formula(xp, x, axes, keepdims, target)
         except (IndexError, ValueError):
