@@ -156,6 +156,20 @@ def trace(
     return found
 
 
+def examine(
+    node: NodeSpec,
+    constant: Callable[[str], np.ndarray[Any, Any] | None],
+    unknown: Callable[[], Amount] | None = None,
+) -> Trace:
+    """Walk one node alone: what contradicts its operator, and what its inputs leave open; see `trace`."""
+    found = Trace()
+    inputs = [None if value is None else _constant(value, constant) for value in node.inputs]
+    if unknown is not None:
+        inputs = [one if one is None or _is_sized(one) else _sized(one, unknown) for one in inputs]
+    _checked(node, 0, inputs, found)
+    return found
+
+
 def _checked(node: NodeSpec, number: int, inputs: list[Tensor | None], found: Trace) -> Sequence[Tensor | Dims | None]:
     constraint = CONSTRAINTS.get((node.domain, node.op_type))
     if constraint is None:

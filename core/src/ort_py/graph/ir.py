@@ -299,6 +299,7 @@ class Model:
         problems: Faults of the structure that the loader found; `validate` raises them with its own.
         kept: The model's bytes, where they came from no file and large constants make up most of them.
         declared_outputs: Types that the model declares for its outputs, in order, before inference made them better.
+        trusted: Results of nodes of which only a declaration tells the number of axes: inference found no shape.
         external_files: Path and content of each file of external data that was read for it, whatever was folded away.
         budget: Limits of the load, asked before types are inferred and before changes. Without bounds once the model is
             loaded.
@@ -321,6 +322,7 @@ class Model:
     problems: list[str] = field(default_factory=list)
     kept: KeptBytes | None = None
     declared_outputs: list[ValueType | None] = field(default_factory=list)
+    trusted: set[Value] = field(default_factory=set)
     external_files: list[tuple[str, FileIdentity]] = field(default_factory=list)
     budget: Budget = field(default_factory=lambda: Budget(Limits.unlimited()))
     node_types: dict[Hashable, tuple[ValueType | None, ...]] = field(default_factory=dict)

@@ -24,6 +24,7 @@ from ort_py.graph.ir import Model, walk
 from ort_py.hooks.guard import describe
 from ort_py.lazy_dataclass import dataclass
 from ort_py.logs import DEBUG, lazy_logger
+from ort_py.transforms.refused import refused_nodes
 from ort_py.transforms.report import OptimisationReport, PassReport
 from ort_py.transforms.sweep import RewriteBudget, RuleIndex, Sweep, failure
 
@@ -96,6 +97,7 @@ class _Run:
         self._context = context
         self._checks = check
         self._editor = Editor(state.model.graph, state)
+        state.refused = refused_nodes(self._editor)
         self._budget = RewriteBudget(_count(state.model))
         self.report = OptimisationReport([PassReport(one.name, int(one.level)) for one in transforms])
         members = list(zip(transforms, self.report.passes, strict=True))

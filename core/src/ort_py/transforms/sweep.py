@@ -154,7 +154,7 @@ class Sweep:
             node = heapq.heappop(self._queue)[3]
             self._queued.discard(node)
             editor = self._editor(node.graph)
-            if node in editor.list and self._budget.allows(node):
+            if node in editor.list and node not in self._state.refused and self._budget.allows(node):
                 rewrites += self._visit(node, editor)
         return rewrites
 

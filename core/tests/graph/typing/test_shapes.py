@@ -507,6 +507,22 @@ def test_axes_in_any_order_before_version_11(body: str, shape: str, expected: tu
     assert output.type.shape in {None, expected}
 
 
+@pytest.mark.parametrize("auto_pad", ["SAME_UPPER", "SAME_LOWER", "VALID"])
+@pytest.mark.parametrize("opset", [12, 18, 22])
+def test_pools_that_round_up_and_pad_by_themselves(auto_pad: str, opset: int) -> None:
+    """Strides longer than the kernel: ONNX counted a window that begins behind the input."""
+    model = typed_model(
+        f"""g (float[1, 1, 9, 8] x) => (float[A, B, C, D] y) {{
+            y = MaxPool<auto_pad = "{auto_pad}", ceil_mode = 1, kernel_shape = [1, 2], strides = [3, 5]>(x)
+        }}""",
+        opset,
+    )
+    inferred = model.graph.outputs[0].type
+    assert isinstance(inferred, TensorType)
+    # The specification: SAME gives ceil(size / stride), VALID ceil((size - reach + 1) / stride).
+    assert inferred.shape == (1, 1, 3, 2)
+
+
 @pytest.mark.parametrize("group", [1, 2])
 def test_a_deconvolution_that_pads_by_itself(group: int) -> None:
     """Its size is that of the input times the stride; ONNX's inference adds the output padding."""

@@ -130,7 +130,7 @@ def _squeeze(n: NodeScope) -> Outputs:
     if given is None:
         if any(isinstance(size, Size) for size in shape):
             # Which axes go depends on the run; the rank of what is left is not known.
-            return [None]
+            return [Tensor(None)]
         gone = tuple(place for place, size in enumerate(shape) if size == 1)
     else:
         gone = n.axes(given, len(shape))

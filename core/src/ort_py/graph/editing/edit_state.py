@@ -64,6 +64,7 @@ class EditState:
         changes: Number of edits so far.
         editors: The `Editor` of each graph that was asked for; `edit`, which knows this module, puts it there.
         bodies: Functions of fused nodes by content, so that equal ones are one.
+        refused: Nodes that no input can satisfy. Rules do not see them, so that their kernels refuse them.
         better: Values whose types became known better than their readers saw; see `retyping`.
     """
 
@@ -76,6 +77,7 @@ class EditState:
         self.changes = 0
         self.editors: dict[Graph, Any] = {}
         self.bodies: dict[Hashable, FunctionBody] = {}
+        self.refused: frozenset[Node] = frozenset()
         self.better: dict[Value, None] = {}
         self.journal = Journal()
         self._names: Names | None = None

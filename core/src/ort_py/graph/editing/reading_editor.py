@@ -142,9 +142,8 @@ class ReadingEditor(GraphEditor):
 
     def producer(self, value: ValueSpec | str | None) -> NodeSpec | None:
         found = None if value is None else self._lookup(value)
-        if found is None or found.producer is None or found.graph is not self.graph:
-            return None
-        return self.record(found.producer)
+        node = None if found is None or found.graph is not self.graph else found.producer
+        return None if node is None or node in self.state.refused else self.record(node)
 
     def readers(self, value: ValueSpec | str) -> Sequence[NodeSpec]:
         found = self._lookup(value)

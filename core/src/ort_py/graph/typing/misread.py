@@ -102,12 +102,13 @@ def _unsqueezed(node: Node, shape: Shape) -> Shape | None:
 
 
 def _windows(node: Node) -> tuple[list[int], list[int], list[int]] | None:
-    """Reach of the kernel, strides and pads along each axis; None where an attribute does not fit."""
+    """Reach of the kernel, strides and given pads along each axis; None where an attribute does not fit."""
     kernel = list(node.attributes.get("kernel_shape") or ())
     rank = len(kernel)
     strides = list(node.attributes.get("strides") or [1] * rank)
     dilations = list(node.attributes.get("dilations") or [1] * rank)
-    pads = list(node.attributes.get("pads") or [0] * (2 * rank))
+    given = node.attributes.get("pads") if node.attributes.get("auto_pad", "NOTSET") == "NOTSET" else None
+    pads = list(given or [0] * (2 * rank))
     if not (len(strides) == len(dilations) == rank and len(pads) == 2 * rank) or min(strides, default=1) < 1:
         return None
     return [(size - 1) * step + 1 for size, step in zip(kernel, dilations, strict=True)], strides, pads
@@ -115,9 +116,7 @@ def _windows(node: Node) -> tuple[list[int], list[int], list[int]] | None:
 
 def _reaches_beyond(node: Node) -> bool:
     """Return whether a pool rounds up, and may have a window that begins behind the input."""
-    if not node.attributes.get("ceil_mode", 0) or node.attributes.get("auto_pad", "NOTSET") != "NOTSET":
-        return False
-    windows = _windows(node)
+    windows = _windows(node) if node.attributes.get("ceil_mode", 0) else None
     if windows is None:
         return False
     reach, strides, pads = windows
@@ -128,13 +127,14 @@ def _pooled(node: Node, shape: Shape) -> Shape | None:
     windows = _windows(node)
     if windows is None or len(shape) != len(windows[0]) + 2:
         return None
+    same = node.attributes.get("auto_pad", "NOTSET").startswith("SAME")
     sizes: list[Dim] = []
     for axis, (reach, stride) in enumerate(zip(windows[0], windows[1], strict=True)):
         begin, end, size = windows[2][axis], windows[2][axis + len(windows[0])], shape[axis + 2]
-        room = size + begin + end - reach if isinstance(size, int) else None
+        room = (size - 1 if same else size + begin + end - reach) if isinstance(size, int) else None
         if room is not None and room < 0:
             return None
-        count = None if room is None else -(-room // stride) + 1
+        count = None if room is None else (room if same else room + stride - 1) // stride + 1
         if count is not None and isinstance(size, int) and (count - 1) * stride >= size + begin:
             count -= 1
         sizes.append(count)

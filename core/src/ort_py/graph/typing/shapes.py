@@ -222,8 +222,8 @@ class _Inference:
 
     def _merge(self, found: Mapping[Value, ValueType]) -> dict[Value, ValueType]:
         """Put inference and declarations together, in `Value.type` too, where contributed schemas look."""
-        merged: dict[Value, ValueType] = dict(self._given)
-        merged.update(found)
+        merged: dict[Value, ValueType] = {**self._given, **found}
+        self._model.trusted.clear()
         for value, declared in self._declared.items():
             inferred = found.get(value)
             if inferred is not None and element_conflict(inferred, declared):
@@ -239,6 +239,8 @@ class _Inference:
             known = merge_types(inferred, believed, sizes=sizes)
             if known is not None:
                 merged[value] = known
+            if known != inferred and getattr(inferred, "shape", None) is None:
+                self._model.trusted.add(value)
         for value, known in merged.items():
             value.type = known
         return merged

@@ -135,10 +135,8 @@ def _follows_from_shapes(value: ValueSpec | None, graph: GraphEditor) -> bool:
 
 
 def _only_input(node: NodeSpec, graph: GraphEditor) -> bool:
-    if len(node.inputs) != 1:
-        return False
-    shape, axis = node.inputs[0].shape if node.inputs[0] is not None else None, node.attributes.get("axis", 1)
-    return node.op_type != "Concat" or (shape is not None and -len(shape) <= axis < len(shape))
+    ranked = node.inputs[0] is not None and node.inputs[0].shape is not None
+    return len(node.inputs) == 1 and (ranked or node.op_type != "Concat")
 
 
 def _identity_permutation(node: NodeSpec, graph: GraphEditor) -> bool:
@@ -164,11 +162,11 @@ def _whole_slice(node: NodeSpec, graph: GraphEditor) -> bool:
             return False
     if starts is None or ends is None or np.any(starts) or (steps is not None and np.any(np.asarray(steps) != 1)):
         return False
-    if np.all(ends >= np.iinfo(np.int32).max):  # how exporters write "to the end"
-        return True
     shape = node.inputs[0].shape if node.inputs[0] is not None else None
     if shape is None:
-        return False
+        return False  # the axes may not be there
+    if np.all(ends >= np.iinfo(np.int32).max):  # how exporters write "to the end"
+        return True
     sizes = [shape[axis] for axis in (range(len(starts)) if axes is None else np.asarray(axes).tolist())]
     return all(isinstance(size, int) and end >= size for size, end in zip(sizes, ends.tolist(), strict=True))
 

@@ -92,9 +92,9 @@ def _product(op_type: str, domain: str, left: Any, right: Any) -> Op:
 
 
 def _swaps(node: NodeSpec) -> bool | str:
-    perm = permutation_of(node)
-    if perm is None or len(perm) < 2:
-        return "it has fewer than two axes, or its permutation is not known"
+    perm, source = permutation_of(node), node.inputs[0]
+    if perm is None or len(perm) < 2 or source is None or source.shape is None:
+        return "it has fewer than two axes, or its permutation or its rank is not known"
     rank = len(perm)
     wanted = (*range(rank - 2), rank - 1, rank - 2)
     return True if perm == wanted else "it does more than swap the last two axes"
