@@ -11,7 +11,7 @@ from ort_py.devices import HOST
 from ort_py.dtypes import numpy_dtype
 from ort_py_array.blending import WIDTHS, blended
 from ort_py_array.broadcasting import broadcast_shape
-from ort_py_array.checks import host_ints, normalized_axis, shape_error
+from ort_py_array.checks import LARGE, host_ints, normalized_axis, shape_error
 
 _LARGE = 4096
 """Elements from which on `blended` is faster than `where`, whatever the condition."""
@@ -47,6 +47,11 @@ def where(ctx: KernelContext) -> KernelCallable:
         return blended(ctx, condition, x, y, out)
 
     return KernelForms(3, run, run_into)
+
+
+def _where_shape(condition: Array, x: Array, y: Array) -> tuple[int, ...] | None:
+    """The shape of the result, None where the product of the sizes, which bounds it, is small."""
+    return None if 0 < condition.size * x.size * y.size <= LARGE else broadcast_shape(condition, x, y)
 
 
 @kernel("NonZero", since=9, until=13, strided=True)
@@ -151,7 +156,7 @@ KERNELS: list[KernelDef] = [
         out=True,
         inplace=((2, 0),),  # the chosen elements are written over the rest
         strided=True,
-        output_shape=broadcast_shape,
+        output_shape=_where_shape,
         implementation="ufunc:where",
     ),
 ]

@@ -78,6 +78,7 @@ def problems(draw: Any) -> dict[str, Any]:
         "sinks": draw(st.booleans()),
         "packed": draw(st.booleans()),
         "block": draw(st.sampled_from([1, 20, 200, 1 << 17])),
+        "few": draw(st.sampled_from([0, plain.FEW])),
         "seed": draw(st.integers(0, 99)),
     }
 
@@ -109,6 +110,7 @@ def test_every_combination_agrees_with_a_loop_over_rows(problem: dict[str, Any])
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(core, "_SCORES", problem["block"])
         patch.setattr(core, "_ROWS", 1)
+        patch.setattr(plain, "FEW", problem["few"])
         y, kept = attend(
             context(),
             q,
@@ -282,20 +284,37 @@ _HIDDEN = np.where(np.arange(6) < [[0], [6], [3]], np.float32(-np.inf), np.float
         sample((2, 1, 6), np.float32, 6),
         sample((2, 2, 3, 6), np.float32, 7),
         _HIDDEN,
+        _HIDDEN == 0,
+        sample((3, 1), np.float32, 5) > 0,
+        sample((2, 1, 6), np.float32, 6) > 0,
     ],
-    ids=lambda mask: "none" if mask is None else "x".join(map(str, mask.shape)),
+    ids=lambda mask: "none" if mask is None else f"{mask.dtype} {'x'.join(map(str, mask.shape))}",
 )
+@pytest.mark.parametrize("groups", [1, 2])
 def test_few_scores_are_computed_as_many(
-    mask: Any, spoilt: float, packed: bool, monkeypatch: pytest.MonkeyPatch
+    groups: int, mask: Any, spoilt: float, packed: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A call that is over before blocks pay gives what blocks give, for masks of each form and scores of each kind."""
-    q, k, v = (sample((2, 2, count, 4), np.float32, seed) for seed, count in enumerate((3, 6, 6)))
-    k[0, 1, 0] += np.float32(spoilt)
+    q = sample((2, 2, 3, 4), np.float32, 0)
+    k, v = (sample((2, groups, 6, 4), np.float32, seed) for seed in (1, 2))
+    k[0, -1, 0] += np.float32(spoilt)
     with np.errstate(invalid="ignore"):
         few, _ = attend(context(), q, k, v, Rule(0.5), mask=mask, packed=packed)
         monkeypatch.setattr(plain, "FEW", 0)
         many, _ = attend(context(), q, k, v, Rule(0.5), mask=mask, packed=packed)
     assert_close(few, many)
+
+
+@pytest.mark.parametrize("mask", [None, np.arange(6) > 2, np.zeros((2, 1, 1, 6), np.float32)])
+@pytest.mark.parametrize("packed", [False, True])
+@pytest.mark.parametrize("groups", [1, 2, 4])
+def test_one_row_that_reads_grouped_keys(groups: int, packed: bool, mask: Any) -> None:
+    """The heads of a group read the same keys, also where they lie side by side as a projection gives them."""
+    q = split_heads(context(), sample((2, 1, 16), np.float32), 4)
+    k, v = (sample((2, groups, 6, size), np.float32, size) for size in (4, 3))
+    y, _ = attend(context(), q, k, v, Rule(0.5), mask=mask, packed=packed)
+    expected, _ = naive(q, k, v, Rule(0.5), mask, (0, 0), (6, 6), None)
+    assert_close(y, expected.astype(np.float32).reshape(y.shape))
 
 
 @pytest.mark.parametrize(("offset", "rows"), [(5, 1), (7, 1), (5, 3), (3, 1), (2, 3), (0, 6)])

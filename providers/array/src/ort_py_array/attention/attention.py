@@ -14,8 +14,8 @@ from ort_py.contracts.graph_view import Array
 from ort_py.contracts.kernel import ALL_FLOATS, ALL_NUMERIC, KernelCallable, KernelContext, KernelDef, tensors
 from ort_py.dtypes import DataType, numpy_dtype
 from ort_py.errors import InvalidArgument
-from ort_py_array.attention.core import Rule, Stage, attend, split_heads
-from ort_py_array.checks import LARGE, host_ints, shape_error
+from ort_py_array.attention.core import Rule, Stage, attend, grown, split_heads
+from ort_py_array.checks import host_ints, shape_error
 
 __all__ = ["KERNELS", "attention", "softmax_type"]
 
@@ -171,10 +171,7 @@ def _appended(ctx: KernelContext, past: Array, new: Array) -> Array:
     """The present keys or values: the past ones and behind them the new."""
     if past.ndim != 4 or past.shape[:2] != new.shape[:2] or past.shape[3] != new.shape[3]:
         raise shape_error("The past does not fit the new keys or values.", ctx.node.location, [past.shape, new.shape])
-    shape = (*past.shape[:2], past.shape[2] + new.shape[2], past.shape[3])
-    if past.size + new.size > LARGE:
-        ctx.check_allocation(shape, past.dtype)
-    return ctx.xp.concatenate((past, new), axis=2)
+    return grown(ctx, past, new)
 
 
 def _valid_lengths(ctx: KernelContext, nonpad: Array, k: Array) -> tuple[int, ...]:

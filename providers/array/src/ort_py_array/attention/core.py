@@ -20,7 +20,7 @@ from ort_py_array.checks import LARGE, shape_error
 from ort_py_array.half_floats import from_half, through_half
 from ort_py_array.precision import is_narrow, widened
 
-__all__ = ["Rule", "Stage", "attend", "check_operands", "split_heads"]
+__all__ = ["Rule", "Stage", "attend", "check_operands", "grown", "split_heads"]
 
 Stage: TypeAlias = Literal["raw", "capped", "biased", "probabilities"]
 """A point of the computation whose matrix can be asked for: after the product, the cap, all masks, the softmax."""
@@ -66,6 +66,17 @@ def split_heads(ctx: KernelContext, x: Array, heads: int) -> Array:
     if x.ndim != 3 or heads < 1 or x.shape[2] % heads:
         raise shape_error(f"An input cannot be split into {heads} heads.", ctx.node.location, [x.shape])
     return x.reshape((x.shape[0], x.shape[1], heads, x.shape[2] // heads)).swapaxes(1, 2)
+
+
+def grown(ctx: KernelContext, past: Array, new: Array) -> Array:
+    """The whole past with the new rows behind it; both of one type, ``(batch, heads, rows, size)``.
+
+    Raises:
+        LimitError: The present would pass the session's limits.
+    """
+    if past.size + new.size > LARGE:
+        ctx.check_allocation((*past.shape[:2], past.shape[2] + new.shape[2], past.shape[3]), past.dtype)
+    return ctx.xp.concatenate((past, new), axis=2)
 
 
 def attend(

@@ -21,12 +21,11 @@ __all__ = ["FEW", "fits", "plain_attention"]
 FEW = 16384
 """Scores up to which one block is best: a quarter of a first-level cache."""
 
-_WIDE = np.dtype(np.float32)
+_WIDE, _BOOL = np.dtype(np.float32), np.dtype(np.bool_)
 
 
 def fits(rule: Any, q: Array, k: Array, v: Array, masks: Sequence[Array], offset: int) -> bool:
-    """Return whether a call of few scores has nothing but a scale and an added mask, in float32, with a key head a
-    query head.
+    """Return whether a call of few scores has nothing but a scale and one mask, in float32.
 
     Operands that do not belong together do not fit either: the general way says what is wrong with them.
 
@@ -41,8 +40,8 @@ def fits(rule: Any, q: Array, k: Array, v: Array, masks: Sequence[Array], offset
     if not q.ndim == k.ndim == v.ndim == 4:
         return False
     batch, heads, rows, size = q.shape
-    keys, values = k.shape[2], v.shape[3]
-    if k.shape != (batch, heads, keys, size) or v.shape != (batch, heads, keys, values):
+    _, groups, keys, values = v.shape
+    if k.shape != (batch, groups, keys, size) or v.shape[0] != batch or not groups or heads % groups:
         return False
     if not 0 < batch * heads * rows * keys <= FEW or not size or not values:
         return False
@@ -56,7 +55,7 @@ def fits(rule: Any, q: Array, k: Array, v: Array, masks: Sequence[Array], offset
     if not masks:
         return True
     mask = masks[0]
-    if len(masks) > 1 or mask.ndim > 4 or mask.dtype != _WIDE:
+    if len(masks) > 1 or mask.ndim > 4 or mask.dtype not in (_WIDE, _BOOL):
         return False
     a, b, c, d = (1,) * (4 - mask.ndim) + mask.shape
     return a in (1, batch) and b in (1, heads) and c in (1, rows) and d in (1, keys)
@@ -71,35 +70,44 @@ def plain_attention(
         ctx: Context of the node.
         scale: Factor of the scores.
         q: Queries ``(batch, heads, rows, size)``.
-        k: Keys ``(batch, heads, keys, size)``.
-        v: Values ``(batch, heads, keys, value size)``.
-        masks: None, or one that is added to the scores; -inf hides.
+        k: Keys ``(batch, groups, keys, size)``; the heads that read the same keys follow each other.
+        v: Values ``(batch, groups, keys, value size)``.
+        masks: None, or one: numbers are added to the scores, where -inf hides, and False hides.
         packed: Return ``(batch, rows, heads · value size)`` instead of ``(batch, heads, rows, value size)``.
 
     Raises:
         LimitError: The result would pass the session's limits.
     """
     xp = ctx.xp
-    batch, heads, rows, _ = q.shape
-    values = v.shape[3]
-    shape = (batch, rows, heads, values) if packed else (batch, heads, rows, values)
+    batch, heads, rows, size = q.shape
+    _, groups, keys, values = v.shape
     if batch * heads * rows * values > LARGE:
-        ctx.check_allocation(shape, q.dtype)
-    y = xp.empty(shape, q.dtype)
-    scores = xp.matmul(xp.multiply(q, scale), k.swapaxes(2, 3))
-    seen = True
-    if masks:
-        scores += masks[0]
-    top = scores.max(3, None, True)
-    if masks:
+        ctx.check_allocation((batch, heads, rows, values), q.dtype)
+    q = xp.multiply(q, scale)
+    if groups != heads:  # the heads that read the same keys are rows of one product
+        q = q.reshape((batch, groups, heads // groups * rows, size))
+    scores = xp.matmul(q, k.swapaxes(2, 3))
+    shape = scores.shape
+    if groups != heads:
+        scores = scores.reshape((batch, heads, rows, keys))
+    mask = masks[0] if masks else None
+    adds = mask is not None and mask.dtype != _BOOL
+    if mask is None:
+        seen, top = True, scores.max(3, None, True)
+    else:
+        if adds:
+            scores += mask
+        else:
+            xp.copyto(scores, -inf, where=xp.logical_not(mask))
+        top = scores.max(3, None, True)
         seen = top.min().item() > -inf  # neither for NaN
         if not seen:
-            if xp.any(xp.isnan(top)).item():
+            if adds and xp.any(xp.isnan(top)).item():
                 # A score of inf or NaN plus -inf is NaN, and would make its row NaN although its key takes no part.
-                xp.copyto(scores, -inf, where=xp.equal(masks[0], -inf))
+                xp.copyto(scores, -inf, where=xp.equal(mask, -inf))
                 top = scores.max(3, None, True)
             # Zeros are for rows that see no key. One whose scores overflowed has no weights: they are NaN.
-            sees = xp.greater(masks[0].max(-1, None, True), -inf)
+            sees = xp.greater(mask.max(-1, None, True), -inf if adds else False)
             top = xp.where(xp.logical_and(xp.equal(top, -inf), sees), xp.nan, top)
             # Where a row sees no key the greatest score is -inf, and -inf - -inf would be NaN.
             xp.maximum(top, xp.finfo(scores.dtype).min, out=top)
@@ -108,5 +116,10 @@ def plain_attention(
     total = scores.sum(3, None, None, True)
     if not seen:
         total += xp.equal(total, 0)  # 0 / 1 for rows that see no key
-    xp.divide(xp.matmul(scores, v), total, out=y.swapaxes(1, 2) if packed else y)
-    return y.reshape((batch, rows, heads * values)) if packed else y
+    y = xp.matmul(scores.reshape(shape), v).reshape((batch, heads, rows, values))
+    if not packed or rows == 1:  # one row lies in memory as it has to
+        y /= total
+        return y.reshape((batch, rows, heads * values)) if packed else y
+    joined = xp.empty((batch, rows, heads, values), q.dtype)
+    xp.divide(y, total, out=joined.swapaxes(1, 2))
+    return joined.reshape((batch, rows, heads * values))

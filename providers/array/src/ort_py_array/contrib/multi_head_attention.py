@@ -14,7 +14,7 @@ from ort_py.contracts.graph_view import Array
 from ort_py.contracts.kernel import KernelCallable, KernelContext, KernelDef
 from ort_py.dtypes import numpy_dtype
 from ort_py.errors import InvalidArgument
-from ort_py_array.attention.core import Rule, attend, split_heads
+from ort_py_array.attention.core import Rule, attend, grown, split_heads
 from ort_py_array.checks import check_indices, shape_error
 from ort_py_array.contrib.attention_masks import padding_mask
 from ort_py_array.contrib.cached_keys import check_cache, one_number, written
@@ -138,7 +138,9 @@ class _Attention:
         ctx = self._ctx
         past_key, past_value, past_length, beams = past
         cached = key is not None and key.ndim == 4
-        q, k, v = self._biased(self._separate(query, key, value), bias, cached)
+        q, k, v = self._separate(query, key, value)
+        if bias is not None:
+            q, k, v = self._biased([q, k, v], bias, cached)
         batch, added = q.shape[0], k.shape[2]
         if cached and past_key is not None:
             raise shape_error("Keys that are a cache have no past.", ctx.node.location, [query.shape, past_key.shape])
@@ -151,7 +153,9 @@ class _Attention:
             why = f"the past is a buffer of {held} rows, and {added} are added"
             length = one_number(ctx, "past_sequence_length", past_length, 0, held - added, why)
         present = [k, v]
-        if past_key is not None and past_value is not None:
+        if past_key is not None and past_value is not None and not shares and beams is None and k.dtype == query.dtype:
+            k, v = present = [grown(ctx, past_key, k), grown(ctx, past_value, v)]
+        elif past_key is not None and past_value is not None:
             size = held if shares else length + added
             present = [
                 written(ctx, old, new, (length,) * batch, size, keep=shares)
@@ -194,6 +198,8 @@ class _Attention:
     def _separate(self, query: Array, key: Array | None, value: Array | None) -> list[Array]:
         """Queries, keys and values ``(batch, heads, length, size)``, views."""
         ctx, heads = self._ctx, self._heads
+        if key is not None and value is not None and query.ndim == key.ndim == value.ndim == 3:
+            return [split_heads(ctx, x, heads) for x in (query, key, value)]
         packed = query.ndim == 5 or key is None
         shapes = [x.shape for x in (query, key, value) if x is not None]
         if packed:
@@ -225,10 +231,8 @@ class _Attention:
             raise shape_error(f"The keys do not have {heads} heads.", ctx.node.location, shapes)
         return [q, k, v]
 
-    def _biased(self, parts: list[Array], bias: Array | None, cached: bool) -> list[Array]:
+    def _biased(self, parts: list[Array], bias: Array, cached: bool) -> list[Array]:
         """With the bias of the projections added, one entry per column; keys and values from caches have theirs."""
-        if bias is None:
-            return parts
         xp = self._ctx.xp
         columns = [x.shape[1] * x.shape[3] for x in parts]
         if tuple(bias.shape) != (sum(columns),):
