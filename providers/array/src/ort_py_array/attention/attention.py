@@ -12,9 +12,11 @@ from typing import Any
 
 from ort_py.contracts.graph_view import Array
 from ort_py.contracts.kernel import ALL_FLOATS, ALL_NUMERIC, KernelCallable, KernelContext, KernelDef, tensors
+from ort_py.devices import HOST
 from ort_py.dtypes import DataType, numpy_dtype
 from ort_py.errors import InvalidArgument
 from ort_py_array.attention.core import Rule, Stage, attend, grown, split_heads
+from ort_py_array.attention.one_row import one_row
 from ort_py_array.checks import host_ints, shape_error
 
 __all__ = ["KERNELS", "attention", "softmax_type"]
@@ -69,6 +71,8 @@ def attention(ctx: KernelContext) -> KernelCallable:
     stage = _stage(ctx)
     pads_mask = node.since_version >= 24
     rules: dict[tuple[int, bool], Rule] = {}
+    counts = attributes.get("q_num_heads"), attributes.get("kv_num_heads")
+    plain = ctx.device == HOST and not softcap and kind is None and stage is None and left is None and right is None
 
     def rule_of(q: Array) -> Rule:
         """The rule for queries of a size and type, made once."""
@@ -96,6 +100,20 @@ def attention(ctx: KernelContext) -> KernelCallable:
         nonpad: Array | None = None,
     ) -> tuple[Array, Array, Array, Array | None]:
         packed = q.ndim == 3
+        if (
+            plain
+            and nonpad is None
+            and 3 <= q.ndim == k.ndim <= 4
+            and q.shape[-2] == 1
+            and causal <= (k.shape[-2] == 1)
+        ):
+            heads, groups = counts if packed else (q.shape[1], k.shape[1])
+            if heads and groups and (packed or counts in ((None, None), (heads, groups))):
+                found = one_row(ctx, scale, heads, groups, q, k, v, mask, past_key, past_value)
+                if found is not None:
+                    y, k, v = found
+                    shape = (q.shape[0], 1, heads * y.shape[3]) if packed else (q.shape[0], heads, 1, y.shape[3])
+                    return y.reshape(shape), k, v, None
         q, k, v = _with_heads(ctx, q, k, v)
         offsets: tuple[int, ...] | int = 0
         lengths = None

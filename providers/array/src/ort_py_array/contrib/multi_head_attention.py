@@ -12,9 +12,11 @@ from typing import Any
 
 from ort_py.contracts.graph_view import Array
 from ort_py.contracts.kernel import KernelCallable, KernelContext, KernelDef
+from ort_py.devices import HOST
 from ort_py.dtypes import numpy_dtype
 from ort_py.errors import InvalidArgument
 from ort_py_array.attention.core import Rule, attend, grown, split_heads
+from ort_py_array.attention.one_row import one_row
 from ort_py_array.checks import check_indices, shape_error
 from ort_py_array.contrib.attention_masks import padding_mask
 from ort_py_array.contrib.cached_keys import check_cache, one_number, written
@@ -59,6 +61,10 @@ def multi_head_attention(ctx: KernelContext) -> KernelCallable:
                 where=ctx.node.location,
                 fix="Connect the key, or pack all three into a query (batch, length, heads, 3, size).",
             )
+        if run.on_host and query.ndim == 3 and bias is mask is past_length is beams is None:
+            found = run.of_one_row(query, key, value, attention_bias, past_key, past_value)
+            if found is not None:
+                return found
         past = (past_key, past_value, past_length if shares else None, beams)
         return run(query, key, value, bias, mask, attention_bias, past, shares)
 
@@ -115,6 +121,7 @@ class _Attention:
     def __init__(self, ctx: KernelContext) -> None:
         attributes = ctx.node.attributes
         self._ctx = ctx
+        self.on_host = ctx.device == HOST
         self._heads = int(attributes["num_heads"])
         self._scale = attributes.get("scale") or None
         self._causal = bool(attributes.get("unidirectional", 0))
@@ -123,6 +130,27 @@ class _Attention:
         self._asked = [len(outputs) > index and outputs[index] is not None for index in range(4)]
         kind = outputs[3].data_type if self._asked[3] and outputs[3] is not None else None
         self._kind = None if kind is None else numpy_dtype(kind)
+
+    def of_one_row(
+        self,
+        query: Array,
+        key: Array | None,
+        value: Array | None,
+        attention_bias: Array | None,
+        past_key: Array | None,
+        past_value: Array | None,
+    ) -> tuple[Any, ...] | None:
+        """The outputs where queries of three dimensions have one row and nothing is unusual; None elsewhere."""
+        if query.shape[1] != 1 or key is None or value is None or self._asked[3]:
+            return None
+        if key.ndim == 4 if past_key is not None else self._asked[1] or self._asked[2]:
+            return None  # a cache has no past; without a past, what is returned would be a view of an input
+        heads = self._heads
+        found = one_row(self._ctx, self._scale, heads, heads, query, key, value, attention_bias, past_key, past_value)
+        if found is None:
+            return None
+        y, k, v = found
+        return y.reshape((query.shape[0], 1, heads * y.shape[3])), k, v, None
 
     def __call__(
         self,
