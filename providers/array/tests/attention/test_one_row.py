@@ -66,7 +66,7 @@ def test_it_gives_what_the_general_way_gives(
         found = one_row(context(), 0.5, HEADS, groups, joined(q), keys, values, mask, None, None)
     else:
         new = [joined(x) if form == "joined" else x for x in (q, k, v)]
-        found = one_row(context(), 0.5, HEADS, groups, *new, mask, past_key, past_value)
+        found = one_row(context(), 0.5, HEADS, groups, new[0], new[1], new[2], mask, past_key, past_value)
     assert found is not None
     monkeypatch.setattr(plain, "FEW", 0)
     expected, _ = attend(context(), q, keys, values, Rule(0.5), mask=mask)
