@@ -125,3 +125,10 @@ def test_the_result_is_announced() -> None:
 def test_inputs_that_do_not_fit_are_refused(inputs: list[Any], attributes: dict[str, Any], text: str) -> None:
     with pytest.raises(InvalidArgument, match=text):
         run("MaxUnpool", inputs, opset=11, **attributes)
+
+
+@pytest.mark.parametrize("strides", [[1, 1], [2, 3]])
+def test_nothing_is_unpooled_to_zeros(strides: list[int]) -> None:
+    """The size follows from that of the kernel, also where no maximum is left."""
+    x = np.zeros((2, 3, 0, 4), np.float32)
+    agree_with_runtime("MaxUnpool", [x, np.zeros(x.shape, np.int64)], opset=11, kernel_shape=[3, 1], strides=strides)

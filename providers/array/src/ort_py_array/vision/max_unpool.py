@@ -53,9 +53,11 @@ def max_unpool(ctx: KernelContext) -> KernelCallable:
                 [x.shape, indices.shape],
             )
         sizes = [
-            (size - 1) * strides[axis] + kernel[axis] - pads[axis] - pads[axis + rank] if size else 0
+            (size - 1) * strides[axis] + kernel[axis] - pads[axis] - pads[axis + rank]
             for axis, size in enumerate(x.shape[2:])
         ]
+        if not x.size:  # strides beyond the kernel leave less than nothing of nothing
+            sizes = [size if own else max(size, 0) for size, own in zip(sizes, x.shape[2:], strict=True)]
         if any(size < 0 for size in sizes):
             raise shape_error(f"The pads cut more than there is: the sizes would be {sizes}.", where, [x.shape])
         pooled = (*x.shape[:2], *sizes)
