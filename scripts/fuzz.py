@@ -44,7 +44,8 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--quiet", default="", help="kinds of findings that are counted only, separated by commas")
     parser.add_argument("--disputed", action="store_true", help="report what the oracles do not agree about, too")
     chosen = parser.parse_args(arguments)
-    settings: dict[str, Any] = {"folder": chosen.folder}
+    providers = chosen.providers.split(",") if chosen.providers else None
+    settings: dict[str, Any] = {"folder": chosen.folder, "providers": providers}
     if chosen.work == "graphs":
         settings.update(
             opset=chosen.opset,
@@ -52,7 +53,6 @@ def main(arguments: list[str]) -> int:
             most_nodes=chosen.nodes,
             shrink_seconds=chosen.shrink,
             quiet=chosen.quiet,
-            providers=chosen.providers.split(",") if chosen.providers else None,
         )
     seen: set[str] = set()
     quiet = {*chosen.quiet.split(","), "peer", *([] if chosen.disputed else ["disputed"])}

@@ -318,10 +318,12 @@ class AttackSearch:
     Attributes:
         say: Called with stages and findings.
         folder: Not used; every search takes it.
+        providers: Names that the sessions are given; None for the default.
     """
 
     say: Callable[..., None]
     folder: str = ""
+    providers: Sequence[str] | None = None
 
     def __post_init__(self) -> None:
         judge(attack_case(0)[0])  # imports first: the bound is for what hostile sizes ask for
@@ -332,7 +334,8 @@ class AttackSearch:
         case, name = attack_case(seed)
         counts: Counter[str] = Counter()
         level = "ORT_ENABLE_ALL" if seed % 3 else "ORT_DISABLE_ALL"
-        for one in judge(case, [Variant("default", level)], lambda stage: self.say(stage=f"{name}: {stage}")):
+        given = None if self.providers is None else tuple(self.providers)
+        for one in judge(case, [Variant("default", level, given)], lambda stage: self.say(stage=f"{name}: {stage}")):
             if one.who == "numpy" and one.kind in {"refuses", "disputed"}:
                 continue  # being stricter than others with hostile numbers is not a defect
             counts[one.kind] += 1

@@ -12,7 +12,7 @@ import resource
 import tempfile
 import time
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -54,11 +54,13 @@ class MutantSearch:
         say: Called with stages and findings.
         folder: Where files of findings are written; empty for nowhere.
         native: Whether half of the mutants run with limits of time and memory only, which keep native regions.
+        providers: Names that the sessions are given; None for the default.
     """
 
     say: Callable[..., None]
     folder: str = ""
     native: bool = True
+    providers: Sequence[str] | None = None
     _suite: list[Any] = dataclasses.field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -129,7 +131,7 @@ class MutantSearch:
             with warnings.catch_warnings(), np.errstate(all="ignore"):
                 warnings.simplefilter("ignore")
                 self.say(stage=f"load ({which})")
-                session = ort_py.InferenceSession(data, options)
+                session = ort_py.InferenceSession(data, options, providers=self.providers)
                 loaded = time.process_time() - processor
                 wall = time.monotonic() - began
                 if loaded > LOAD_SECONDS + GRACE and wall > LOAD_SECONDS + GRACE:

@@ -5,9 +5,12 @@ Children do the work, so that a signal or a hang is a finding and not the end of
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import pytest
 
-from tests.fuzzing.campaign import Campaign
+from tests.fuzzing.campaign import ROOT, Campaign
 
 
 @pytest.mark.slow
@@ -24,3 +27,13 @@ def test_seeds_find_nothing(work: str, count: int, settings: dict[str, object]) 
     assert not found, f"{len(found)} findings of {work}:\n{shown}"
     if work == "graphs":
         assert report.counts["sessions with regions"] > count / 3, "compiled regions were hardly met"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("work", ["graphs", "mutants", "attacks"])
+def test_searches_take_providers(work: str) -> None:
+    """With a provider that does not exist, no session is made: each search says so in its own way."""
+    given = [work, "--graphs", "6", "--seed", "3", "--shrink", "0", "--providers", "NobodyExecutionProvider"]
+    command = [sys.executable, str(ROOT / "scripts/fuzz.py"), *given]
+    said = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert ("{'refused at load': 6}" if work == "mutants" else "called 'NobodyExecutionProvider'") in said.stdout
