@@ -114,7 +114,8 @@ def spread_of(case: Case, feeds: Feeds, seed: int = 0) -> Spread | None:
         first = guarded(lambda: _once(shown, feeds, plain))
         if first.outputs is None:
             return None
-        values = dict(zip(candidates, first.outputs, strict=True))
+        pairs = zip(candidates, first.outputs, strict=True)
+        values = {name: value for name, value in pairs if hasattr(value, "dtype")}  # sequences get no errors
     constants = {one.name: onnx.numpy_helper.to_array(one) for one in case.model.graph.initializer}
     known = {**constants, **values, **feeds}
     noisy, shapes = _noisy(case.model, known, alike)

@@ -8,7 +8,7 @@ them is not held against anybody. This file knows nothing of the sessions that a
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import ml_dtypes
@@ -67,7 +67,7 @@ def open_elements(model: onnx.ModelProto, values: Feeds) -> dict[str, Array]:
         if result.dtype.kind not in "fV" or any(name and name not in values for name in node.input):
             continue
         if node.op_type not in SUMS:
-            near = (_doubled if node.op_type == "Gelu" else _beyond_half)(node, values, result)
+            near = _OTHERS.get(node.op_type, _beyond_half)(node, values, result)
             if near is not None and near.any():
                 found[node.output[0]] = near
                 behind.add(node.output[0])
@@ -137,6 +137,22 @@ def _overflowed(array: Array, near: Array, ways: Array) -> Array:
 def _doubled(node: onnx.NodeProto, values: Feeds, result: Array) -> Array:
     """Elements that are more than half of the largest number: regions double them, as the page on semantics says."""
     return np.asarray(values[node.input[0]] > ml_dtypes.finfo(result.dtype).max / 2)  # type: ignore[no-untyped-call]
+
+
+def _rows(node: onnx.NodeProto, values: Feeds, result: Array) -> Array:
+    """Elements of rows whose sum may overflow, so that their mean does."""
+    x = np.nan_to_num(np.abs(values[node.input[0]].astype(np.float64)), posinf=0.0)
+    given = {one.name: helper.get_attribute_value(one) for one in node.attribute}
+    first = given.get("axis", -1) % x.ndim if node.op_type == "LayerNormalization" else 2
+    axes = tuple(given.get("axes", (0, 2, 3)) if node.op_type == "MeanVarianceNormalization" else range(first, x.ndim))
+    near = x.sum(axes, keepdims=True) > NEAR * float(ml_dtypes.finfo(result.dtype).max)  # type: ignore[no-untyped-call]
+    return np.broadcast_to(near, result.shape)
+
+
+_OTHERS: dict[str, Callable[[onnx.NodeProto, Feeds, Array], Array | None]] = {
+    "Gelu": _doubled,
+    **dict.fromkeys(("InstanceNormalization", "LayerNormalization", "MeanVarianceNormalization"), _rows),
+}
 
 
 def _beyond_half(node: onnx.NodeProto, values: Feeds, result: Array) -> Array | None:

@@ -12,6 +12,7 @@ import pytest
 
 from ort_py.errors import EPFail
 from ort_py_array import pooling
+from ort_py_array.signal import dft
 from tests.fuzzing import verdict
 from tests.fuzzing.cases import Case
 from tests.fuzzing.compare import difference, spread_of
@@ -356,6 +357,35 @@ def test_a_sum_hidden_by_one_behind_it_may_overflow() -> None:
         spread = spread_of(case, case.feeds[0], seed)
         assert spread is not None
         assert spread.around(0, exact[0])[1].all()
+
+
+def test_rows_whose_mean_may_overflow_are_open() -> None:
+    """Their sum depends on the order; in other rows no NaN is excused."""
+    x = np.ones((3, 4), np.float32) * np.array([[1e38], [1e34], [-1e34]], np.float32)
+    x[:, ::2] *= 2
+    one = np.ones(4, np.float32)
+    case = _case("{ y = LayerNormalization(x, s, s) }", "float[3,4] x, float[4] s", x=x, s=one)
+    assert _judged(case, _with((0, 1), np.nan)) == ""
+    for row in (1, 2):
+        assert _judged(case, _with((row, 1), np.nan)) != ""
+
+
+def _transformed(part: float) -> Case:
+    x = np.arange(6, dtype=np.float32).reshape(1, 3, 2)
+    x[0, 1, 1] = part
+    return _case("{ y = DFT(x) }", "float[1,3,2] x", x=x)
+
+
+def test_a_transform_may_add_fewer_products_of_nan() -> None:
+    """Only where NaN is fed: of numbers, a wrong element is found."""
+    assert {one.kind for one in verdict.judge(_transformed(np.nan), [])} <= {"disputed"}
+
+
+def test_a_wrong_transform_of_numbers_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same transform without NaN, with an error."""
+    real = dft._transformed
+    monkeypatch.setattr(dft, "_transformed", lambda *given, **named: real(*given, **named) + np.float32(1))
+    assert "wrong" in [one.kind for one in verdict.judge(_transformed(1.0), [])]
 
 
 def test_signs_of_infinities_behind_an_overflow_are_open() -> None:

@@ -29,9 +29,21 @@ VARIANTS = (
 
 
 OPEN_FOR_NAN = frozenset(
-    ("QuantizeLinear", "DynamicQuantizeLinear", "Cast", "MaxPool", "TopK", "ArgMax", "ArgMin", "RoiAlign")
+    (
+        "QuantizeLinear",
+        "DynamicQuantizeLinear",
+        "Cast",
+        "MaxPool",
+        "TopK",
+        "ArgMax",
+        "ArgMin",
+        "RoiAlign",
+        "DFT",
+        "STFT",
+    )
 )
-"""Operators of which the specification does not say what they make of NaN."""
+"""Operators of which the specification does not say what they make of NaN. A fast Fourier transform multiplies it by
+fewer zeroes."""
 
 WEIGHTLESS = frozenset(("Resize", "Upsample"))
 """Operators that need not read neighbours whose weight is 0. Where these are NaN or infinite, the element is open."""
