@@ -35,6 +35,7 @@ LAYERS = (
         "homes",
         "onnx_version",
         "bytecode",
+        "onnx_parts",
     },
     {"platform"},
     {"contracts", "hooks"},

@@ -8,11 +8,10 @@ from __future__ import annotations
 import os
 from pathlib import Path, PurePosixPath, PureWindowsPath
 
-import onnx
-
 from ort_py.errors import Fail, Location, UsageError
 from ort_py.graph.ir import Model
 from ort_py.graph.writing.serialize import model_to_proto
+from ort_py.onnx_parts import onnx
 from ort_py.options import SessionOptions, entry_of
 
 _FILE_KEY = "session.optimized_model_external_initializers_file_name"

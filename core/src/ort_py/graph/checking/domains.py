@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import cache
 
-import onnx
+from ort_py.onnx_parts import onnx
 
 WELL_KNOWN: Mapping[str, int] = {
     "com.microsoft": 1,

@@ -13,7 +13,6 @@ from types import NoneType, UnionType
 from typing import Any, get_args
 
 import numpy as np
-import onnx
 
 from ort_py.contracts.graph_view import GraphView
 from ort_py.contracts.schema import OperatorSchema, TypeFunction
@@ -28,6 +27,7 @@ from ort_py.dtypes import (
 )
 from ort_py.graph.ir import Graph, Node, Value
 from ort_py.lazy_dataclass import dataclass
+from ort_py.onnx_parts import onnx
 
 _UNBOUNDED = 2**31 - 1
 _TYPES = (TensorType, SparseTensorType, SequenceType, OptionalType, MapType)
@@ -155,14 +155,18 @@ def from_onnx(op_type: str, domain: str, opset: int) -> ResolvedSchema | None:
     return _converted(op_type, domain, schema.since_version)
 
 
+_FIELDS = {1: "f", 2: "i", 3: "s", 4: "t", 6: "floats", 7: "ints", 8: "strings"}
+"""The field of an ``AttributeProto`` with its value, by its type; no operator has other defaults."""
+
+
 @cache
 def _converted(op_type: str, domain: str, since_version: int) -> ResolvedSchema:
     """One record for all opsets with the same schema. Keyed by version: onnx makes a new object for each request."""
     schema: Any = onnx.defs.get_schema(op_type, since_version, domain)  # the stub lacks half of its attributes
     attributes: dict[str, AttributeSpec] = {}
     for name, attribute in schema.attributes.items():
-        given = attribute.default_value
-        default = _python(onnx.helper.get_attribute_value(given)) if given.type else None
+        given = onnx.AttributeProto.FromString(attribute._default_value)
+        default = _python(getattr(given, _FIELDS[given.type])) if given.type else None
         attributes[name] = AttributeSpec(attribute.type.name, attribute.required, default)
     return ResolvedSchema(
         op_type,

@@ -9,13 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-import onnx
-
 from ort_py.contracts.schema import OperatorSchema
 from ort_py.errors import InvalidArgument, InvalidGraph, operator_title
 from ort_py.graph.checking.domains import WELL_KNOWN, newest_opset, normalised, onnx_domains
 from ort_py.graph.checking.resolved_schema import ResolvedSchema, from_contributed, from_onnx
 from ort_py.graph.ir import Node
+from ort_py.onnx_parts import onnx
 from ort_py.suggestions import close_names
 
 

@@ -11,8 +11,6 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-import onnx
-
 from ort_py.dtypes import ValueType
 from ort_py.errors import InvalidGraph
 from ort_py.graph.checking.resolved_schema import from_onnx
@@ -27,6 +25,7 @@ from ort_py.graph.reading.written import FunctionKey, WrittenFunction, WrittenNo
 from ort_py.graph.weights.weight_store import WeightStore, process_store
 from ort_py.graph.writing.protos import fill_attribute, fill_type
 from ort_py.limits import Budget, Limits
+from ort_py.onnx_parts import onnx
 
 
 def check_functions(nodes: list[WrittenNode], functions: Mapping[FunctionKey, WrittenFunction], budget: Budget) -> None:

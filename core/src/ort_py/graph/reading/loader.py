@@ -11,8 +11,6 @@ import os
 from collections.abc import Callable
 from typing import Any
 
-import onnx
-
 from ort_py.collection import paused_collection
 from ort_py.errors import Fail, InconsistentGraph, Location
 from ort_py.graph.checking.domains import newest_opset, normalised
@@ -31,6 +29,7 @@ from ort_py.graph.reading.written import FunctionKey, WrittenFunction, WrittenGr
 from ort_py.graph.weights.kept_bytes import KeptBytes
 from ort_py.graph.weights.weight_store import WeightStore, process_store
 from ort_py.limits import Budget, Limits
+from ort_py.onnx_parts import onnx
 
 _FIRST_IR_WITH_OPSETS = 3
 """Before IR version 3 a model had no opset imports and meant opset 1."""

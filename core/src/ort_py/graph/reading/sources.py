@@ -11,7 +11,6 @@ import os
 from pathlib import Path
 from typing import Any, TypeAlias
 
-import onnx
 from google.protobuf.message import DecodeError, EncodeError
 
 from ort_py.errors import Fail, InvalidArgument, InvalidProtobuf, LimitError, Location, NoSuchFile
@@ -24,6 +23,7 @@ from ort_py.hashing import blake2b
 from ort_py.lazy_dataclass import dataclass
 from ort_py.limits import Limits
 from ort_py.limits.allocation import human_bytes
+from ort_py.onnx_parts import onnx
 
 __all__ = ["ModelSource", "Source", "content_hash", "expect_unwritten", "read_source"]
 

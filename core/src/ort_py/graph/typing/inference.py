@@ -12,7 +12,6 @@ from dataclasses import field
 from functools import cache
 
 import numpy as np
-import onnx
 
 from ort_py.dtypes import DataType, TensorType, ValueType, data_type_of, nbytes_of
 from ort_py.errors import OrtPyError
@@ -24,6 +23,7 @@ from ort_py.graph.writing.protos import fill_tensor, type_from_proto, value_info
 from ort_py.graph.writing.serialize import SMALL, GraphWriter, new_proto
 from ort_py.lazy_dataclass import dataclass
 from ort_py.logs import lazy_logger
+from ort_py.onnx_parts import onnx
 
 _LOG = lazy_logger(__name__)
 

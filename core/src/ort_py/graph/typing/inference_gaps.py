@@ -10,13 +10,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-import onnx
-
 from ort_py.dtypes import DataType, TensorType, ValueType, parse_value_type
 from ort_py.errors import InvalidArgument
 from ort_py.graph.ir import Node
 from ort_py.graph.typing.inference_guard import UNSAFE
 from ort_py.graph.typing.misread import is_misread, misread_type
+from ort_py.onnx_parts import onnx
 
 _LIKE_FIRST_INPUT = frozenset(
     {"Abs", "Add", "BatchNormalization", "Ceil", "Clip", "Div", "Dropout", "Elu", "Exp", "Floor", "GroupNormalization"}

@@ -14,12 +14,10 @@ import subprocess
 import sys
 from pathlib import Path
 
-import onnx
-from onnx.onnx_cpp2py_export import shape_inference as native
-
 from ort_py.errors import InconsistentGraph
 from ort_py.graph.typing import inference_child as child
 from ort_py.limits import Budget
+from ort_py.onnx_parts import onnx
 from ort_py.platform.forks import ProcessLock
 
 _MOST_IDLE = 4
@@ -67,7 +65,7 @@ def infer_shapes(data: bytes, *, strict: bool, budget: Budget) -> bytes:
         )
     kind, result = answer
     if kind == child.CONTRADICTION:
-        raise native.InferenceError(result.decode())
+        raise onnx.onnx_cpp2py_export.shape_inference.InferenceError(result.decode())
     if kind == child.FAILED:
         raise ValueError(result.decode())
     return result

@@ -6,14 +6,13 @@ graphes.
 
 from __future__ import annotations
 
-import onnx
-from onnx.onnx_cpp2py_export import shape_inference as native
-
 from ort_py.limits import Budget
 from ort_py.logs import lazy_logger
+from ort_py.onnx_parts import onnx
 
 _LOG = lazy_logger(__name__)
 
+native = onnx.onnx_cpp2py_export.shape_inference
 InferenceError = native.InferenceError
 
 

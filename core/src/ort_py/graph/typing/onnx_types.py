@@ -10,7 +10,6 @@ from collections.abc import Callable, Hashable, Mapping
 from typing import Any
 
 import numpy as np
-import onnx
 
 from ort_py.dtypes import ValueType
 from ort_py.errors import InvalidGraph, OrtPyError
@@ -23,6 +22,7 @@ from ort_py.graph.typing.native_inference import InferenceUnavailable, infer_sha
 from ort_py.graph.writing.protos import fill_tensor, fill_type, type_from_proto
 from ort_py.graph.writing.serialize import GraphWriter, new_proto
 from ort_py.limits import Budget
+from ort_py.onnx_parts import onnx
 
 Contents = Callable[[Value], "np.ndarray[Any, Any] | None"]
 """Gives the content of a value that shapes may depend on, where it is known."""
@@ -116,13 +116,16 @@ def _infer(node: Node, known: Mapping[Value, np.ndarray[Any, Any] | None]) -> tu
         if node.graph.model.budget.limits.isolated_inference:
             found = _infer_as_model(written, types, data, node.graph.model.budget)
         else:
-            found = onnx.shape_inference.infer_node_outputs(
-                onnx.defs.get_schema(node.op_type, node.opset_version, node.domain),
-                written.graph.node[0],
-                types,
-                data,
-                opset_imports=list(written.opset_import),
+            schema: Any = onnx.defs.get_schema(node.op_type, node.opset_version, node.domain)
+            inferred = schema._infer_node_outputs(
+                written.graph.node[0].SerializeToString(),
+                {name: proto.SerializeToString() for name, proto in types.items()},
+                {name: proto.SerializeToString() for name, proto in data.items()},
+                {},
+                {opset.domain: opset.version for opset in written.opset_import},
+                onnx.IR_VERSION,
             )
+            found = {name: onnx.TypeProto.FromString(content) for name, content in inferred.items()}
     except InferenceUnavailable:
         return None
     except OrtPyError:

@@ -11,12 +11,11 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import cache
 
-import onnx
-
 from ort_py import errors
 from ort_py.contracts.function_body import FunctionBody, NodeTemplate
 from ort_py.graph.ir import Model, Node
 from ort_py.graph.writing.protos import fill_attribute, fill_tensor
+from ort_py.onnx_parts import onnx
 
 
 def fill_function(proto: onnx.FunctionProto, body: FunctionBody) -> None:

@@ -11,7 +11,6 @@ from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
-import onnx
 
 from ort_py.dtypes import (
     DataType,
@@ -26,6 +25,7 @@ from ort_py.dtypes import (
     data_type_of,
 )
 from ort_py.errors import InvalidArgument
+from ort_py.onnx_parts import onnx
 
 _VALUE_TYPES = (TensorType, SparseTensorType, SequenceType, OptionalType, MapType)
 

@@ -10,8 +10,6 @@ import json
 from collections.abc import Iterable, Sequence
 from pathlib import PurePath
 
-import onnx
-import onnx.inliner
 from google.protobuf.message import EncodeError
 
 from ort_py.contracts.graph_view import WeightMode
@@ -21,6 +19,7 @@ from ort_py.graph.ir import Graph, Model, Node, Value, Weight
 from ort_py.graph.weights.weights import MappedWeight
 from ort_py.graph.writing.node_versions import FunctionWriter, list_type
 from ort_py.graph.writing.protos import fill_attribute, fill_tensor, value_info
+from ort_py.onnx_parts import onnx
 
 PROTOBUF_LIMIT = 2**31 - 1
 """Bytes one protobuf message can have."""
@@ -276,7 +275,9 @@ def region_to_bytes(
             writer.initializer(proto.graph, value)
     _write_region(writer, proto.graph, graph, nodes, inputs, outputs)
     if standard and proto.functions:
-        proto = onnx.inliner.inline_local_functions(proto)
+        from onnx import inliner  # few models need it
+
+        proto = inliner.inline_local_functions(proto)
     return _serialize(proto)
 
 

@@ -8,8 +8,6 @@ from __future__ import annotations
 from collections.abc import Collection
 from functools import cache
 
-import onnx
-
 from ort_py.contracts import (
     GraphEditor,
     GraphTransform,
@@ -19,6 +17,7 @@ from ort_py.contracts import (
     TransformContext,
     TransformResult,
 )
+from ort_py.onnx_parts import onnx
 
 
 class EliminateDeadCode(GraphTransform):

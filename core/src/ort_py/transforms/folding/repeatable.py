@@ -7,9 +7,8 @@ from __future__ import annotations
 
 from functools import cache
 
-import onnx
-
 from ort_py.contracts import GraphView, NodeSpec
+from ort_py.onnx_parts import onnx
 
 
 def is_repeatable(node: NodeSpec) -> bool:
