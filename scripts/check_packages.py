@@ -29,8 +29,9 @@ def problems_in(folder: Path) -> list[str]:
         if file.suffix == ".whl":
             name, _, _, tags = parse_wheel_filename(file.name)
             kind = "wheel"
-            if {str(tag) for tag in tags} != {"py3-none-any"}:
-                problems.append(f"{file.name}: is not for every platform")
+            native = name in ours and bool(ours[name].platforms)
+            if native == ({str(tag) for tag in tags} == {"py3-none-any"}):
+                problems.append(f"{file.name}: is {'for no' if native else 'not for every'} platform")
         elif file.name.endswith(".tar.gz"):
             (name, _), kind = parse_sdist_filename(file.name), "sdist"
         else:

@@ -168,17 +168,19 @@ def _build_copy(copy: Path, target: Path, python: Path, root: Path, mode: int, *
     environment = os.environ | {"SOURCE_DATE_EPOCH": epoch} | variables
     for one in distributions(root):
         command = [str(python), "-m", "build", "--no-isolation", "--outdir", str(target.absolute())]
-        outcome = subprocess.run(
-            [*command, str(copy / one.folder)],
-            env=environment,
-            check=False,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-        )
-        if outcome.returncode:
-            print(outcome.stdout, file=sys.stderr)
-            raise SystemExit(f"{one.name} cannot be built; the messages of its build stand above.")
+        # A distribution that contains libraries of a vendor has a wheel for each platform: a variable names it.
+        for chosen in ({}, *({variable: name} for variable, names in one.platforms.items() for name in names)):
+            outcome = subprocess.run(
+                [*command, *(["--wheel"] if chosen else []), str(copy / one.folder)],
+                env=environment | chosen,
+                check=False,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                text=True,
+            )
+            if outcome.returncode:
+                print(outcome.stdout, file=sys.stderr)
+                raise SystemExit(f"{one.name} cannot be built; the messages of its build stand above.")
 
 
 def _has_section(root: Path, version: str) -> bool:

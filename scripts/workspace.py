@@ -56,6 +56,15 @@ class Distribution:
         project: dict[str, Any] = self.settings["project"]
         return project
 
+    @property
+    def platforms(self) -> dict[str, list[str]]:
+        """The platforms that get wheels of their own beside the one that builds, by the variable that names them.
+
+        None where a wheel contains no library of a vendor, and is for every platform.
+        """
+        platforms: dict[str, list[str]] = self.settings.get("tool", {}).get("ort-py", {}).get("platforms", {})
+        return platforms
+
 
 def distributions(root: Path = ROOT) -> list[Distribution]:
     """Return the distributions that are released together: the meta distribution, then the members by folder."""

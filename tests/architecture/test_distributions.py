@@ -112,8 +112,8 @@ def test_addresses(one: Distribution) -> None:
 
 @RELEASED
 def test_one_licence(one: Distribution) -> None:
-    """Each distribution carries the licence's text; the copies are equal."""
-    assert one.project["license"] == "Apache-2.0"
+    """Each distribution carries the licence's text; the copies are equal. A library of others adds its own."""
+    assert one.project["license"].split(" AND ")[0] == "Apache-2.0"
     assert (ROOT / one.folder / "LICENSE").read_bytes() == (ROOT / "LICENSE").read_bytes()
 
 

@@ -115,7 +115,7 @@ def test_two_builds_are_compared_byte_by_byte(tmp_path: Path) -> None:
 def test_files_of_a_release_are_complete(tmp_path: Path) -> None:
     """A wheel and an sdist of each distribution, and nothing more."""
     for one in distributions():
-        _write(tmp_path, one)
+        _write(tmp_path, one, tag="py3-none-manylinux_2_28_x86_64" if one.platforms else "py3-none-any")
     assert problems_in(tmp_path) == []
     (tmp_path / f"ort_py_cpu-{VERSION}.tar.gz").unlink()
     (tmp_path / "notes.txt").write_text("", encoding="utf-8")
@@ -153,6 +153,13 @@ def test_what_is_wrong_with_a_wheel_is_said(tmp_path: Path, changes: dict[str, A
     found = [text for text in problems_in(tmp_path) if text.startswith(wheel.name)]
     assert f"{wheel.name}: {problem}" in found
     assert sdist.exists()
+
+
+def test_a_wheel_without_its_library_is_said(tmp_path: Path) -> None:
+    """A build on a platform for which there is no library leaves it out."""
+    (native,) = (one for one in distributions() if one.platforms)
+    (wheel, _) = _write(tmp_path, native)
+    assert f"{wheel.name}: is for no platform" in problems_in(tmp_path)
 
 
 def test_an_sdist_can_be_built_from(tmp_path: Path) -> None:

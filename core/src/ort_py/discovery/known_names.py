@@ -25,7 +25,7 @@ KNOWN_PROVIDERS: dict[str, str | None] = {
     "RknpuExecutionProvider": None,
     "WebNNExecutionProvider": None,
     "WebGpuExecutionProvider": None,
-    "XnnpackExecutionProvider": None,
+    "XnnpackExecutionProvider": "ort-py-xnnpack",
     "CANNExecutionProvider": None,
     "AzureExecutionProvider": None,
     "CPUExecutionProvider": "ort-py-cpu",

@@ -1,0 +1,1 @@
+"""XNNPACK's C API: declarations, the library, thread pools, subgraphs and the cache of packed weights."""

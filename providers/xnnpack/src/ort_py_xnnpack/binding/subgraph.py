@@ -1,0 +1,115 @@
+"""A subgraph while it is described, and the runtime that is made of it.
+
+Values are numbers that XNNPACK gives. What a call refuses becomes an exception with the name of the function. It does
+not know ONNX.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ort_py_xnnpack.binding._xnnpack import ffi
+from ort_py_xnnpack.binding.constants import FLOAT, NO_VALUE, Flag, check
+from ort_py_xnnpack.binding.library import Library
+from ort_py_xnnpack.binding.memory import Array, address
+from ort_py_xnnpack.binding.packing import PackedWeights
+
+__all__ = ["Runtime", "Subgraph"]
+
+
+class Subgraph:
+    """A description.
+
+    Args:
+        library: The library.
+        externals: Number of values that the caller will provide the memory of; they are numbered from 0.
+    """
+
+    def __init__(self, library: Library, externals: int) -> None:
+        self._library = library
+        self._externals = externals
+        self._kept: list[Array] = []
+        handle = ffi.new("graph_t *")
+        check(library.c.xnn_create_subgraph(externals, 0, handle), "xnn_create_subgraph")
+        self._handle = ffi.gc(handle[0], library.c.xnn_delete_subgraph)
+        self._number = ffi.new("uint32_t *")
+
+    def value(self, shape: Sequence[int], external: int = NO_VALUE, flag: int = 0, data: Any = ffi.NULL) -> int:
+        """A new value of float32, or the external one of a number."""
+        status = self._library.c.xnn_define_tensor_value(
+            self._handle, FLOAT, len(shape), list(shape), data, external, flag, self._number
+        )
+        check(status, "xnn_define_tensor_value", f"a value of shape {list(shape)}")
+        return int(self._number[0])
+
+    def input(self, number: int, shape: Sequence[int]) -> int:
+        """The external value of a number, which is read."""
+        return self.value(shape, number, Flag.INPUT)
+
+    def output(self, number: int, shape: Sequence[int]) -> int:
+        """The external value of a number, which is written."""
+        return self.value(shape, number, Flag.OUTPUT)
+
+    def constant(self, array: Array) -> int:
+        """A value that is known. The array stays where it is until the runtime is made, or as long as it is needed."""
+        self._kept.append(array)
+        return self.value(array.shape, data=address(array))
+
+    def define(self, function: str, *arguments: Any) -> None:
+        """Add a node.
+
+        Args:
+            function: Name of the C function without ``xnn_define_``.
+            arguments: Those that come after the subgraph, up to the flags.
+        """
+        status = getattr(self._library.c, f"xnn_define_{function}")(self._handle, *arguments)
+        check(status, f"xnn_define_{function}")
+
+    def runtime(self, weights: PackedWeights, pool: Any) -> Runtime:
+        """What runs the subgraph, which is of no use afterwards."""
+        handle = ffi.new("runtime_t *")
+        status = self._library.c.xnn_create_runtime_v4(
+            self._handle, weights.cache, ffi.NULL, pool, Flag.WORKERS_SLEEP, handle
+        )
+        check(status, "xnn_create_runtime")
+        weights.complete = True
+        return Runtime(self._library, handle[0], self._externals, weights)
+
+
+class Runtime:
+    """A subgraph that can be run, by one thread at a time.
+
+    Args:
+        library: The library.
+        handle: XNNPACK's.
+        externals: Number of external values.
+        weights: The packed weights it was made with.
+    """
+
+    def __init__(self, library: Library, handle: Any, externals: int, weights: PackedWeights) -> None:
+        self._c = library.c
+        self._weights = weights
+        self._handle = ffi.gc(handle, library.c.xnn_delete_runtime)
+        self.externals = ffi.new("external_t[]", externals)
+        for number in range(externals):
+            self.externals[number].id = number
+
+    def reshape(self, shapes: Sequence[Sequence[int]]) -> None:
+        """Set the shapes of the first external values, and let those of all others follow."""
+        for number, shape in enumerate(shapes):
+            status = self._c.xnn_reshape_external_value(self._handle, number, len(shape), list(shape))
+            check(status, "xnn_reshape_external_value", f"a shape of {list(shape)}")
+        check(self._c.xnn_reshape_runtime(self._handle), "xnn_reshape_runtime", f"inputs of {list(shapes)}")
+
+    def set_up(self, count: int) -> None:
+        """Take the addresses of the first values in `externals`, which are all that were described."""
+        check(self._c.xnn_setup_runtime_v2(self._handle, count, self.externals), "xnn_setup_runtime_v2")
+
+    def run(self) -> None:
+        """Compute."""
+        check(self._c.xnn_invoke_runtime(self._handle), "xnn_invoke_runtime")
+
+    def close(self) -> None:
+        """Release it."""
+        ffi.release(self._handle)

@@ -1,0 +1,1 @@
+"""Compiled regions, their instances, and the builder that describes a region to XNNPACK."""

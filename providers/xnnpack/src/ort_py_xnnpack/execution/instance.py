@@ -1,0 +1,120 @@
+"""One frame's state of a region: a form for each of the last few sets of shapes. Used by one thread at a time."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ort_py.contracts import RegionInstance, RequiredOutputs, RunDeclined
+from ort_py_xnnpack.binding._xnnpack import ffi
+from ort_py_xnnpack.binding.memory import Array, can_be_overread, padded, roomy
+from ort_py_xnnpack.binding.pool import pools
+from ort_py_xnnpack.execution.builder import Refused
+from ort_py_xnnpack.execution.form import Form, Shapes
+
+if TYPE_CHECKING:
+    from ort_py_xnnpack.execution.region import XnnpackRegion
+
+__all__ = ["XnnpackInstance"]
+
+_MOST_FORMS = 8
+"""Sets of shapes that are remembered; the one that was not used for the longest time goes."""
+
+_FLOAT = np.dtype(np.float32)
+
+
+class XnnpackInstance(RegionInstance):
+    """A frame's state.
+
+    Args:
+        region: The region.
+        threads: Threads of a run.
+        admit: See `FrameResources`.
+    """
+
+    def __init__(
+        self, region: XnnpackRegion, threads: int, admit: Callable[[Sequence[Any]], RequiredOutputs] | None = None
+    ) -> None:
+        self._region = region
+        self._threads = threads
+        self._admit = admit
+        self._forms: dict[Shapes, Form] = {}
+        self._form: Form | None = None
+        self._shapes: Shapes | None = None
+        self._arrays: list[Array] = []
+        self._written: list[Array] = []
+        self._results: list[Array] = []
+
+    @property
+    def admits_shapes(self) -> bool:
+        """Shapes are compared here anyway, to find their form."""
+        return True
+
+    def bind(self, inputs: Sequence[Any], outputs: Sequence[Any | None]) -> None:
+        """Note this run's arrays, and tell XNNPACK where they are if that has changed.
+
+        Raises:
+            RunDeclined: XNNPACK has nothing for these shapes.
+            Exception: What `FrameResources.admit` raises.
+        """
+        shapes: Shapes = tuple([array.shape for array in inputs])
+        form = self._form
+        if form is None or shapes != self._shapes or form.generation != pools.generation:
+            form = self._form = self._form_for(shapes, inputs)
+            self._shapes = shapes
+        arrays = [array if can_be_overread(array) else padded(array) for array in map(np.asarray, inputs)]
+        self._results = [
+            roomy(shape) if given is None or given.shape != shape else given
+            for given, shape in zip(outputs, form.outputs, strict=True)
+        ]
+        # What is written may be read again inside the region, beyond its end too.
+        self._written = [array if can_be_overread(array) else roomy(array.shape) for array in self._results]
+        arrays += self._written
+        if form.flag is not None:
+            arrays.append(form.flag)
+        self._arrays = arrays
+        addresses = [array.ctypes.data for array in arrays]
+        if addresses != form.addresses:
+            for number, address in enumerate(addresses):
+                form.runtime.externals[number].data = ffi.cast("void *", address)
+            form.runtime.set_up(len(addresses))
+            form.addresses = addresses
+
+    def __call__(self) -> Sequence[Any]:
+        """Run; one array an output."""
+        form = self._form
+        assert form is not None, "bind() comes before the call"
+        form.runtime.run()
+        results, self._results = self._results, []
+        for result, written in zip(results, self._written, strict=True):
+            if written is not result:
+                result[...] = written
+        self._arrays, self._written = [], []
+        if form.flag is not None and not math.isfinite(form.flag[0]):
+            raise RunDeclined("a value of which the largest or the mean is wanted is not finite, and might be lost")
+        return results
+
+    def close(self) -> None:
+        """Let go of the runtimes."""
+        forms, self._forms = self._forms, {}
+        self._form, self._shapes = None, None
+        for form in forms.values():
+            form.runtime.close()
+
+    def _form_for(self, shapes: Shapes, inputs: Sequence[Any]) -> Form:
+        form = self._forms.pop(shapes, None)
+        if form is None or form.generation != pools.generation:
+            required = None if self._admit is None else self._admit(inputs)
+            try:
+                form = self._region.form(shapes, self._threads)
+            except Refused as error:
+                raise RunDeclined(error.what, early=True) from error
+            if required is not None:
+                required.check(form.outputs, [_FLOAT] * len(form.outputs))
+            if len(self._forms) >= _MOST_FORMS:
+                self._forms.pop(next(iter(self._forms))).runtime.close()
+        self._forms[shapes] = form
+        return form

@@ -1,0 +1,100 @@
+"""A compiled region: its nodes and constants, from which it is described to XNNPACK for each set of shapes.
+
+Shared by threads. Where shapes are known, the weights are packed when the region is compiled, and the first frame takes
+what was made.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from typing import Any
+
+import numpy as np
+
+from ort_py.contracts import CompiledRegion, FrameResources, RegionInstance, RegionView
+from ort_py.errors import EPFail
+from ort_py_xnnpack.binding.library import Library
+from ort_py_xnnpack.binding.packing import PackedWeights
+from ort_py_xnnpack.binding.pool import pools
+from ort_py_xnnpack.binding.subgraph import Subgraph
+from ort_py_xnnpack.execution.builder import Builder, Refused
+from ort_py_xnnpack.execution.form import Form, Shapes
+from ort_py_xnnpack.execution.instance import XnnpackInstance
+from ort_py_xnnpack.execution.kept_graph import KeptGraph
+
+__all__ = ["XnnpackRegion"]
+
+
+class XnnpackRegion(CompiledRegion):
+    """A region.
+
+    Args:
+        view: The region.
+        library: The library.
+        expected: Threads that runs are likely to have.
+        threads: Threads of each run; 0 for those of its frame.
+    """
+
+    def __init__(self, view: RegionView, library: Library, expected: int, threads: int = 0) -> None:
+        self.threads = threads
+        self._library = library
+        self._inputs = tuple(value.name for value in view.inputs)
+        self._outputs = tuple(value.name for value in view.outputs)
+        found = {value.name: view.weight(value.name) for value in view.initializers}
+        self._weights = {name: weight for name, weight in found.items() if weight is not None}
+        self._held = [weight.held() for weight in self._weights.values()]
+        self._packed_forms = view.packed_forms
+        self._graph = KeptGraph(view, self._constant)
+        self._lock = threading.Lock()
+        self._ready: dict[tuple[Shapes, int], Form] = {}
+        shapes = [value.shape for value in view.inputs]
+        if all(shape is not None and all(isinstance(dim, int) for dim in shape) for shape in shapes):
+            known = tuple(tuple(int(dim) for dim in shape or ()) for shape in shapes)  # type: ignore[arg-type]  # all are int
+            with contextlib.suppress(Refused):  # then each run is declined
+                self._ready[known, expected] = self._made(known, expected)
+
+    def instantiate(self, frame: FrameResources) -> RegionInstance:
+        """A frame's state."""
+        return XnnpackInstance(self, self.threads or max(1, frame.threads), frame.admit)
+
+    def form(self, shapes: Shapes, threads: int) -> Form:
+        """A form for shapes of the inputs, for the frame that asks.
+
+        Raises:
+            Refused: XNNPACK has nothing for these shapes.
+        """
+        with self._lock:
+            found = self._ready.pop((shapes, threads), None)
+            return found if found is not None and found.generation == pools.generation else self._made(shapes, threads)
+
+    def close(self) -> None:
+        """Let go of weights and of what no frame took."""
+        with self._lock:
+            for form in self._ready.values():
+                form.runtime.close()
+            self._ready = {}
+            self._held = []
+
+    def _constant(self, name: str) -> np.ndarray[Any, Any] | None:
+        weight = self._weights.get(name)
+        return None if weight is None else np.asarray(weight.array())
+
+    def _made(self, shapes: Shapes, threads: int) -> Form:
+        generation = pools.generation
+        weights = PackedWeights(self._packed_forms)
+        inputs = list(zip(self._inputs, shapes, strict=True))
+        subgraph = Subgraph(self._library, len(self._inputs) + len(self._outputs) + 1)
+        builder = Builder(self._graph, subgraph, weights, self._weights, inputs, self._outputs)
+        try:
+            flagged = builder.describe()
+            runtime = subgraph.runtime(weights, pools.of(self._library, threads))
+            runtime.reshape(shapes)
+        except EPFail as error:
+            raise Refused(
+                f"XNNPACK cannot compute with inputs of {', '.join(map(str, shapes))}.",
+                why=(error.what,),
+                fix="run these shapes with another provider",
+            ) from error
+        outputs = tuple(builder.shapes[name] for name in self._outputs)
+        return Form.of(runtime, outputs, builder.kept, generation, flagged=flagged)
