@@ -23,8 +23,9 @@ _MOST_IN_ONE = 4096
 
 _LEAST_BLOCK = 8
 
-_SHORT = 256
-"""Most elements of a row for which a product is preferred: it is twice to ten times as fast as a reduction."""
+_SHORT = 64
+"""Most elements of a row for which a product is preferred: it is four to ten times as fast as a reduction, but adds one
+element after the other, so that sums of longer rows would lose digits."""
 
 _REDUCTIONS = {
     "ReduceMean": Algorithm.REDUCTION_MEAN,
