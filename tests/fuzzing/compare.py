@@ -18,7 +18,7 @@ from onnx import helper
 import ort_py
 from ort_py_kit.tolerances import tolerance_of
 from tests.fuzzing.cases import Case, Feeds
-from tests.fuzzing.overflow import SUMS, planted
+from tests.fuzzing.overflow import SUMS, magnitudes, planted
 from tests.fuzzing.runners import Outcome, Variant, guarded, options_of
 
 __all__ = ["Spread", "difference", "spread_of", "tolerance_in"]
@@ -48,6 +48,7 @@ error in what it is subtracted from: of equal elements that is all that is left.
 ERROR = {"float32": 1e-6, "float64": 1e-14, "float16": 1e-3, "bfloat16": 8e-3}
 BEFORE = 0.125
 """Share of an error that is planted in front of a node which standardises: half a unit in the last place, or more."""
+NONE = np.zeros(())
 DRAWS = 8
 ILL = 0.05
 """An output that planted errors move by more than this share of its size says nothing."""
@@ -118,7 +119,7 @@ def spread_of(case: Case, feeds: Feeds, seed: int = 0) -> Spread | None:
         values = {name: value for name, value in pairs if hasattr(value, "dtype")}  # sequences get no errors
     constants = {one.name: onnx.numpy_helper.to_array(one) for one in case.model.graph.initializer}
     known = {**constants, **values, **feeds}
-    noisy, shapes = _noisy(case.model, known, alike)
+    noisy, plans = _noisy(case.model, known, alike)
     numbers = np.random.default_rng(seed)
     made: list[Any] = []
     opened = guarded(lambda: made.append(_session(noisy, plain)) or [])  # type: ignore[func-returns-value]
@@ -126,8 +127,8 @@ def spread_of(case: Case, feeds: Feeds, seed: int = 0) -> Spread | None:
         return None
     drawn = []
     with made[0]:
-        noises = [{name: _noise(*one, numbers) for name, one in shapes.items()} for _ in range(DRAWS)]
-        for noise in [*noises, {name: _to_whole(*one) for name, one in shapes.items()}]:
+        noises = [{name: _noise(one, numbers) for name, one in plans.items()} for _ in range(DRAWS)]
+        for noise in [*noises, {name: _to_whole(one) for name, one in plans.items()}]:
             ran: Outcome = guarded(lambda noise=noise: made[0].run(None, {**feeds, **noise}))  # type: ignore[misc]
             if ran.outputs is None:
                 return None
@@ -151,46 +152,55 @@ def _is_narrow(model: onnx.ModelProto) -> bool:
     return tolerance is not None and tolerance != tolerance_of(np.dtype(np.float32))
 
 
-def _noise(array: np.ndarray[Any, Any], share: float, numbers: np.random.Generator) -> np.ndarray[Any, Any]:
+Planned = tuple[np.ndarray[Any, Any], float, np.ndarray[Any, Any]]
+"""An array, the share of its error that is planted, and the magnitudes of the terms of its sums; 0 where it is none."""
+
+
+def _noise(planned: Planned, numbers: np.random.Generator) -> np.ndarray[Any, Any]:
     """An error for each element."""
+    array = planned[0]
     signs = numbers.uniform(-1, 1, array.shape)
     with np.errstate(all="ignore"):
-        return np.asarray(np.nan_to_num((_reach(array, share) * signs).astype(array.dtype)))
+        return np.asarray(np.nan_to_num((_reach(planned) * signs).astype(array.dtype)))
 
 
-def _to_whole(array: np.ndarray[Any, Any], share: float) -> np.ndarray[Any, Any]:
+def _to_whole(planned: Planned) -> np.ndarray[Any, Any]:
     """Errors that make whole numbers of the elements which are that near to them: sums of integers cancel to 0 exactly,
     and functions reach 1 sooner or later."""
+    array, share, _ = planned
     with np.errstate(all="ignore"):
         wide = array.astype(np.float64)
         gap = np.rint(wide) - wide
-        near = (np.abs(gap) <= _reach(array, share)) & (share == 1)
+        near = (np.abs(gap) <= _reach(planned)) & (share == 1)
         return np.asarray(np.where(near, gap, 0.0).astype(array.dtype))
 
 
-def _reach(array: np.ndarray[Any, Any], share: float) -> np.ndarray[Any, Any]:
-    """Differences that elements may have: relative to each, and to the largest of the array, as sums err by that."""
+def _reach(planned: Planned) -> np.ndarray[Any, Any]:
+    """Differences that elements may have: relative to each, and to the largest of the array, as sums err by that; of
+    sums also relative to their terms, which may cancel."""
+    array, share, terms = planned
     wide = array.astype(np.float64)
     finite = np.abs(wide[np.isfinite(wide)])
     largest = float(finite.max()) if finite.size else 0.0
     least = 2.0**-24 if array.dtype == np.float16 else 0.0
-    return np.asarray(((2 * np.abs(wide) + largest) * ERROR[array.dtype.name] + least) * share)
+    own = (2 * np.abs(wide) + largest) * ERROR[array.dtype.name] + least
+    return np.asarray(np.maximum(own, terms * (min(ERROR[array.dtype.name], ERROR["float32"]) * BEFORE)) * share)
 
 
 def _noisy(
     model: onnx.ModelProto, values: Mapping[str, Any], alike: frozenset[str]
-) -> tuple[onnx.ModelProto, dict[str, tuple[np.ndarray[Any, Any], float]]]:
+) -> tuple[onnx.ModelProto, dict[str, Planned]]:
     """The model with an Add behind each node that rounds as it likes, and before those that standardise.
 
-    The second operands are inputs, each of them given with the array that it is added to and the share of its error.
+    The second operands are inputs, each of them given with what its error depends on.
     """
     noisy = onnx.ModelProto()
     noisy.CopyFrom(model)
     del noisy.graph.node[:]
-    shapes = {}
+    plans: dict[str, Planned] = {}
 
-    def add(source: str, noise: str, result: str, array: np.ndarray[Any, Any], share: float) -> None:
-        shapes[noise] = array, share
+    def add(source: str, noise: str, result: str, planned: Planned) -> None:
+        plans[noise], array = planned, planned[0]
         noisy.graph.node.append(helper.make_node("Add", [source, noise], [result]))
         kind = helper.np_dtype_to_tensor_dtype(array.dtype)
         noisy.graph.input.append(helper.make_tensor_value_info(noise, kind, array.shape))
@@ -200,14 +210,23 @@ def _noisy(
         copy.CopyFrom(node)
         if node.op_type in STANDARDISING and _errs(values.get(node.input[0])):
             copy.input[0] = f"{node.input[0]}_before_{place}"
-            add(node.input[0], f"{copy.input[0]}_error", copy.input[0], values[node.input[0]], BEFORE)
+            add(node.input[0], f"{copy.input[0]}_error", copy.input[0], (values[node.input[0]], BEFORE, NONE))
         noisy.graph.node.append(copy)
         copy = noisy.graph.node[-1]
         for index, name in enumerate(node.output if node.op_type not in alike else ()):
             if _errs(values.get(name)):
                 copy.output[index] = f"{name}_exact"
-                add(copy.output[index], f"{name}_error", name, values[name], 1.0)
-    return noisy, shapes
+                add(copy.output[index], f"{name}_error", name, (values[name], 1.0, _terms(model, node, values)))
+    return noisy, plans
+
+
+def _terms(model: onnx.ModelProto, node: onnx.NodeProto, values: Mapping[str, Any]) -> np.ndarray[Any, Any]:
+    """The sums of magnitudes of a node that adds up; 0 for others, and where it overflows."""
+    if node.domain or node.op_type not in SUMS or any(name and name not in values for name in node.input):
+        return NONE
+    found = magnitudes(model, node, dict(values), set())
+    fits = found is not None and found.shape == values[node.output[0]].shape
+    return np.where(np.isfinite(found), found, 0.0) if found is not None and fits else NONE
 
 
 def _errs(array: Any) -> bool:

@@ -20,7 +20,7 @@ import ort_py
 from tests.fuzzing.cases import Feeds
 from tests.fuzzing.runners import Variant, guarded, options_of
 
-__all__ = ["SUMS", "open_elements", "planted"]
+__all__ = ["SUMS", "magnitudes", "open_elements", "planted"]
 
 _SUMS = """
 AveragePool BatchNormalization Conv ConvTranspose Einsum Gemm GlobalAveragePool MatMul Mean ReduceL1 ReduceMean
@@ -72,10 +72,10 @@ def open_elements(model: onnx.ModelProto, values: Feeds) -> dict[str, Array]:
                 found[node.output[0]] = near
                 behind.add(node.output[0])
             continue
-        magnitudes = _magnitudes(model, node, values, behind)
-        if magnitudes is None or magnitudes.shape != result.shape:
+        terms = magnitudes(model, node, values, behind)
+        if terms is None or terms.shape != result.shape:
             continue
-        near = magnitudes > NEAR * float(ml_dtypes.finfo(result.dtype).max)  # type: ignore[no-untyped-call]
+        near = terms > NEAR * float(ml_dtypes.finfo(result.dtype).max)  # type: ignore[no-untyped-call]
         if _weighs_padding(node, values):
             near |= ~np.isfinite(result.astype(np.float64))
         if near.any():
@@ -205,7 +205,7 @@ def _weighs_padding(node: onnx.NodeProto, values: Feeds) -> bool:
     return not np.isfinite(values[node.input[1]].astype(np.float64)).all()
 
 
-def _magnitudes(model: onnx.ModelProto, node: onnx.NodeProto, values: Feeds, behind: set[str]) -> Array | None:
+def magnitudes(model: onnx.ModelProto, node: onnx.NodeProto, values: Feeds, behind: set[str]) -> Array | None:
     """What a sum of the magnitudes of finite terms is. Behind sums that may overflow, infinities are such terms, too:
     their signs are as open, and so is what they add up to."""
     fed, given = {}, []

@@ -323,6 +323,15 @@ def test_a_sum_that_cancels_may_be_zero() -> None:
     assert _judged(case, _with((0, 1), np.nan)) != ""
 
 
+def test_a_sum_that_almost_cancels_errs_by_its_terms() -> None:
+    """A sum of thousands that is about 1 has few digits; but some."""
+    x = np.stack([np.linspace(-1000, 1000.001, 4096), np.full(4096, 0.25)]).astype(np.float32)
+    case = _case("<int64[1] k = {1}> { y = ReduceSum <keepdims = 0> (x, k) }", "float[2,4096] x", x=x)
+    terms = np.abs(x).sum(1)
+    assert _judged(case, lambda y: y + np.array([2e-7, 0], np.float32) * terms) == ""
+    assert _judged(case, lambda y: y + np.array([3e-6, 0], np.float32) * terms) != ""
+
+
 def test_a_function_that_is_almost_one_may_be_one() -> None:
     """A power of a negative number is a number only for whole exponents."""
     x = np.array([3.8, 0.5], np.float32)
