@@ -55,48 +55,6 @@ from typing import ClassVar
 from ort_py.lazy_dataclass import dataclass
 from ort_py.printable import one_line, printable
 
-__all__ = [
-    "AbsentInputError",
-    "ArgumentTypeError",
-    "BindingError",
-    "CompiledModelError",
-    "DanglingInputError",
-    "DeviceReset",
-    "EPFail",
-    "EngineError",
-    "ExecutionError",
-    "Fail",
-    "InconsistentGraph",
-    "InvalidArgument",
-    "InvalidGraph",
-    "InvalidProtobuf",
-    "KernelConflictError",
-    "KernelInputError",
-    "KernelNotFoundError",
-    "LimitError",
-    "Location",
-    "MemoryLimitError",
-    "MissingInputError",
-    "ModelLoadCanceled",
-    "ModelLoaded",
-    "ModelRequiresCompilation",
-    "NoModel",
-    "NoSuchFile",
-    "NotFound",
-    "NotImplemented",
-    "NotYetError",
-    "OptionError",
-    "OrtPyError",
-    "PluginError",
-    "ProviderFallbackWarning",
-    "ProviderNotAvailableError",
-    "ProviderNotFoundError",
-    "RunTimeoutError",
-    "RuntimeException",
-    "UsageError",
-    "operator_title",
-]
-
 
 def operator_title(op_type: str, domain: str) -> str:
     """An operator as messages and reports write it: ``Conv``, ``com.example.Gelu``."""
@@ -154,6 +112,10 @@ class OrtPyError(Exception):
 
     code: ClassVar[int] = 0
 
+    def __init_subclass__(cls, code: int | None = None) -> None:
+        if code is not None:
+            cls.code = code
+
     def __init__(
         self,
         what: str,
@@ -203,10 +165,8 @@ def _rebuild(cls: type[OrtPyError], what: str, where: Location | str, why: tuple
     return cls(what, where=where, why=why, fix=fix)
 
 
-class Fail(OrtPyError):
+class Fail(OrtPyError, code=1):
     """A general failure (onnxruntime status 1, FAIL)."""
-
-    code = 1
 
 
 class LimitError(Fail):
@@ -256,10 +216,8 @@ class ExecutionError(Fail):
     """A kernel or a compiled region raised while a model ran. ``__cause__`` is its own exception."""
 
 
-class InvalidArgument(OrtPyError):
+class InvalidArgument(OrtPyError, code=2):
     """The caller passed something wrong (onnxruntime status 2, INVALID_ARGUMENT)."""
-
-    code = 2
 
 
 class AbsentInputError(InvalidArgument, Fail):
@@ -290,28 +248,20 @@ class KernelConflictError(InvalidArgument):
     """Two kernels of one provider claim the same operator versions and types."""
 
 
-class NoSuchFile(OrtPyError, FileNotFoundError):
+class NoSuchFile(OrtPyError, FileNotFoundError, code=3):
     """A file does not exist (onnxruntime status 3, NO_SUCHFILE)."""
 
-    code = 3
 
-
-class NoModel(OrtPyError):
+class NoModel(OrtPyError, code=4):
     """No model was given (onnxruntime status 4, NO_MODEL)."""
 
-    code = 4
 
-
-class EngineError(OrtPyError):
+class EngineError(OrtPyError, code=5):
     """The engine is in a state it should not be in (onnxruntime status 5, ENGINE_ERROR)."""
 
-    code = 5
 
-
-class RuntimeException(OrtPyError):
+class RuntimeException(OrtPyError, code=6):
     """An unexpected failure while running (onnxruntime status 6, RUNTIME_EXCEPTION)."""
-
-    code = 6
 
 
 class KernelInputError(InvalidArgument, Fail, RuntimeException):
@@ -321,22 +271,16 @@ class KernelInputError(InvalidArgument, Fail, RuntimeException):
     """
 
 
-class InvalidProtobuf(OrtPyError):
+class InvalidProtobuf(OrtPyError, code=7):
     """The bytes are not an ONNX model (onnxruntime status 7, INVALID_PROTOBUF)."""
 
-    code = 7
 
-
-class ModelLoaded(OrtPyError):
+class ModelLoaded(OrtPyError, code=8):
     """A model is loaded already (onnxruntime status 8, MODEL_LOADED)."""
 
-    code = 8
 
-
-class NotImplemented(OrtPyError):  # noqa: A001 - onnxruntime's public name, which applications catch
+class NotImplemented(OrtPyError, code=9):  # noqa: A001 - onnxruntime's public name, which applications catch
     """Valid, but nothing here implements it (onnxruntime status 9, NOT_IMPLEMENTED)."""
-
-    code = 9
 
 
 class NotYetError(NotImplemented, NotImplementedError):
@@ -347,10 +291,8 @@ class KernelNotFoundError(NotImplemented):
     """No provider of the session can run a node. `why` lists every refusal."""
 
 
-class InvalidGraph(OrtPyError):
+class InvalidGraph(OrtPyError, code=10):
     """The model contradicts the ONNX specification (onnxruntime status 10, INVALID_GRAPH)."""
-
-    code = 10
 
 
 class InconsistentGraph(InvalidGraph, Fail):
@@ -361,10 +303,8 @@ class DanglingInputError(InvalidGraph, InvalidArgument):
     """A node reads a value that no node writes. onnxruntime blames the caller for it (status 2, INVALID_ARGUMENT)."""
 
 
-class EPFail(OrtPyError):
+class EPFail(OrtPyError, code=11):
     """An execution provider failed (onnxruntime status 11, EP_FAIL)."""
-
-    code = 11
 
 
 class ProviderNotAvailableError(EPFail, RuntimeError):
@@ -375,28 +315,20 @@ class ProviderNotFoundError(EPFail, RuntimeError):
     """No installed distribution has a provider of this name."""
 
 
-class ModelLoadCanceled(OrtPyError):
+class ModelLoadCanceled(OrtPyError, code=12):
     """Loading was cancelled by the caller (onnxruntime status 12, MODEL_LOAD_CANCELED)."""
 
-    code = 12
 
-
-class ModelRequiresCompilation(OrtPyError):
+class ModelRequiresCompilation(OrtPyError, code=13):
     """The model has to be compiled first (onnxruntime status 13, MODEL_REQUIRES_COMPILATION)."""
 
-    code = 13
 
-
-class NotFound(OrtPyError):
+class NotFound(OrtPyError, code=14):
     """Something looked up by name is not there (onnxruntime status 14, NOT_FOUND)."""
 
-    code = 14
 
-
-class DeviceReset(OrtPyError):
+class DeviceReset(OrtPyError, code=15):
     """The device was reset or lost (onnxruntime status 15, DEVICE_RESET)."""
-
-    code = 15
 
 
 class ProviderFallbackWarning(UserWarning):

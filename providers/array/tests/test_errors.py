@@ -11,11 +11,7 @@ from ort_py import errors
 
 _SOURCE = Path(ort_py_array.__file__).parent
 
-_ERRORS = {
-    name
-    for name in errors.__all__
-    if isinstance(found := getattr(errors, name), type) and issubclass(found, errors.OrtPyError)
-}
+_ERRORS = {name for name, one in vars(errors).items() if isinstance(one, type) and issubclass(one, errors.OrtPyError)}
 
 
 def _without_fix(text: str) -> Iterator[int]:

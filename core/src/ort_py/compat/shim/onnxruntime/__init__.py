@@ -18,10 +18,10 @@ except ModuleNotFoundError as error:  # an interpreter of another environment, s
         f"{__file__} stands in for onnxruntime, and ort-py is not installed for {sys.executable}: install it there, "
         "or start that interpreter with an environment whose PYTHONPATH does not name this folder."
     ) from error
-from ort_py import errors
 from ort_py.compat.emulated import PACKAGE, VERSION
 from ort_py.compat.emulated import get_version_string as get_version_string
 from ort_py.compat.submodules import SUBPACKAGES, install_finder
+from ort_py.homes import HOMES
 
 install_finder()
 
@@ -32,7 +32,7 @@ import_capi_exception = None
 
 # Without the exception classes: in onnxruntime they are not here, and one would hide the builtin NotImplemented.
 __all__ = sorted(  # noqa: PLE0605 - computed, so that it follows ort_py's
-    {name for name in ort_py.__all__ if not name.startswith("_")} - set(errors.__all__)
+    {name for name in ort_py.__all__ if not name.startswith("_")} - set(HOMES["ort_py.errors"].split())
     | {"capi", "cuda_version", "import_capi_exception", "package_name", "version"}
 )
 
