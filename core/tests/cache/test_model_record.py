@@ -287,9 +287,9 @@ def test_the_record_knows_every_part_of_a_graph() -> None:
     assert {*Value.__slots__} == {*value.split()}
     assert {*Graph.__slots__} == {"initializers", "inputs", "model", "name", "nodes", "outputs", "owner"}
     found = {one.name for one in fields(Model)}
-    # Where a model came from is known again, problems have been raised, bytes are kept by who was given them, and types
-    # of equal nodes are remembered only while a session is prepared.
-    not_written = {"source", "external_files", "problems", "kept", "node_types"}
+    # Where a model came from is known again, problems have been raised, bytes are kept by who was given them. Types of
+    # equal nodes, and which declarations stand alone, matter only while a session is prepared.
+    not_written = {"source", "external_files", "problems", "kept", "node_types", "trusted"}
     assert found == {*MODEL_FIELDS, *not_written, "budget", "fingerprint", "declared_outputs", "graph"}
 
 
