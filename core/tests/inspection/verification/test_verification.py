@@ -349,6 +349,26 @@ def test_closing_drops_what_waits(paused: threading.Event) -> None:
     assert report.reason == "the session is closed"
 
 
+def test_closing_while_the_reference_is_opened(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The model is released meanwhile, so that the reference cannot be opened; that is no failed verification."""
+    started, go = threading.Event(), threading.Event()
+
+    def slowly(engine: Any) -> Any:
+        started.set()
+        assert go.wait(SECONDS)
+        return open_reference(engine)
+
+    monkeypatch.setattr(verifier, "open_reference", slowly)
+    session = open_session(RELU)
+    session.run(None, {"x": np.ones(8, np.float32)})
+    assert started.wait(SECONDS)
+    session.close()
+    go.set()
+    report = session.finish_verification(SECONDS)
+    assert counts(report) == {"dropped": 1}
+    assert report.reason == "the session is closed"
+
+
 def test_closing_while_a_run_is_repeated(monkeypatch: pytest.MonkeyPatch) -> None:
     """The repetition ends, and the session that repeats is closed, whichever of them comes first."""
     opened: list[Any] = []

@@ -295,6 +295,8 @@ class Verifier:
         try:
             reference = open_reference(session.engine)
         except Exception as error:  # whatever the error is: a run that cannot be verified must not fail because of it
+            if self._closed:
+                raise Stopped from error
             self._stop(f"{type(error).__name__}: {error}")
             _logger.warning("runs of %s cannot be verified: %s", self._title, error)
             self._failed(picked, error, logged=True)
