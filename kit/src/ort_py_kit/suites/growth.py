@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import time
 import tracemalloc
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -22,6 +23,9 @@ _SLACK = 200
 """Bytes of Python objects a run or session may leave: counters and caches of the interpreter grow a little."""
 
 _SESSION_SLACK = 12 << 10
+
+_PAUSES = (0, 0, 0, 0.1, 0.2, 0.4, 0.8)
+"""Seconds before each measurement: a thread that still works for the session, e.g. fills the cache, may end first."""
 
 
 class GrowthChecks(ProviderChecks):
@@ -79,7 +83,7 @@ def _only_new_objects() -> Iterator[None]:
 
 
 def _flat(call: Callable[[], object], times: int, slack: int, native: int, what: str) -> None:
-    """Call again and again, twice if need be.
+    """Call again and again, and more often if something is left behind.
 
     Raises:
         Problem: Each call left more than `slack` bytes of Python objects, or `native` bytes of the process.
@@ -93,7 +97,8 @@ def _flat(call: Callable[[], object], times: int, slack: int, native: int, what:
     try:
         for _ in range(_WARM):
             call()
-        for _ in range(3):  # memory that is kept once is warm-up, memory that is kept repeatedly is a leak
+        for pause in _PAUSES:  # memory that is kept once is warm-up, memory that is kept repeatedly is a leak
+            time.sleep(pause)
             gc.collect()
             before, resident = tracemalloc.get_traced_memory()[0], _resident()
             for _ in range(times):
