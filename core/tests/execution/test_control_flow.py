@@ -239,6 +239,21 @@ def test_a_scan_output_may_not_change_its_shape() -> None:
     assert "[(2,), (4,)]" in str(caught.value)
 
 
+def test_the_states_of_a_scan_may_not_change_their_shape() -> None:
+    """The specification forbids it, and the types behind the Scan are those of the initial states."""
+    text = """
+    g (float[A,2] x, float[T,B,2] p) => (float[a,b] y, float[c,d,e] s) {
+      y, s = Scan <num_scan_inputs = 1, body = b (float[k,2] v, float[m,2] e) => (float[l,2] u, float[m,2] t) {
+        u = Add(v, e)
+        t = Neg(e)
+      }> (x, p)
+    }
+    """
+    with pytest.raises(InvalidArgument, match="State 0 changes its shape") as caught:
+        drive(text).run({"x": floats(1, 2), "p": floats(2, 3, 2)})
+    assert "[(1, 2), (3, 2)]" in str(caught.value)
+
+
 def test_stacking_asks_the_limits() -> None:
     """A scan output larger than one allocation may be is refused before it is made."""
     text = LOOP.replace("w = Mul(a, a)", "w = Abs(a)").replace("{50}", "{1e9}")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from ort_py.errors import InvalidArgument
 from ort_py.execution.bodies import enter, leave, run_body, store
-from ort_py.execution.stacking import check_stackable, padding, slice_form
+from ort_py.execution.stacking import check_stackable, check_states, padding, slice_form
 from ort_py.planning.plan import NONE_SLOT, BatchedScanStep
 
 if TYPE_CHECKING:
@@ -64,6 +64,7 @@ def _run_sequence(
             for array, backwards in zip(scans, step.directions, strict=True)
         ]
         results = run_body(frame, (*states, *slices))
+        check_states(states, results, step.location)
         states[:] = results[:state_count]
         for row, result in zip(rows, results[state_count:], strict=True):
             row.append(result)
@@ -113,13 +114,6 @@ def _lengths(step: BatchedScanStep, s: Slots, batch: int, longest: int) -> list[
 def _final(step: BatchedScanStep, index: int, states: list[Any], initial: Any, module: Any) -> Any:
     if not states:
         return initial  # an empty batch stays what it was
-    if any(state.shape != states[0].shape for state in states):
-        raise InvalidArgument(
-            f"State {index} has another shape in each sequence.",
-            where=step.location,
-            why=f"shapes {sorted({tuple(state.shape) for state in states})}",
-            fix="A state must keep its shape from iteration to iteration.",
-        )
     step.check_allocation((len(states), *states[0].shape), states[0].dtype)
     return module.stack(states, axis=0)
 
@@ -128,7 +122,7 @@ def _joined(step: BatchedScanStep, index: int, rows: list[list[Any]], longest: i
     """The scan output: batch, time, then the axes of what the body left."""
     items = [item for row in rows for item in row]
     if items:
-        check_stackable(items, index, step.location)
+        check_stackable(items, f"Scan output {index}", step.location)
         shape, dtype = list(items[0].shape), items[0].dtype
     else:
         shape, dtype = slice_form(step.slice_types[index])

@@ -15,7 +15,7 @@ import numpy as np
 
 from ort_py.errors import InvalidArgument
 from ort_py.execution.bodies import enter, leave, one_integer, run_body, store, truth
-from ort_py.execution.stacking import stack
+from ort_py.execution.stacking import check_states, stack
 from ort_py.kernels.subgraphs import BoundSubgraph, SubgraphRunner, running
 from ort_py.planning.plan import NONE_SLOT, IfStep, LoopStep, ScanStep, SequenceMapStep, SubgraphKernelStep
 
@@ -100,6 +100,7 @@ def compile_scan(step: ScanStep) -> Instruction:
                 for array, backwards in zip(scans, step.input_directions, strict=True)
             ]
             results = run_body(frame, (*states, *slices))
+            check_states(states, results, step.location)
             states = results[:state_count]
             for items, result in zip(collected, results[state_count:], strict=True):
                 items.append(result)

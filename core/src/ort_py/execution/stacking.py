@@ -36,7 +36,7 @@ def stack(
         shape, dtype = slice_form(value_type)
         shape.insert(axis if axis >= 0 else axis + len(shape) + 1, 0)
         return module.empty(shape, dtype)
-    check_stackable(items, index, where)
+    check_stackable(items, f"Scan output {index}", where)
     first = items[0]
     rank = first.ndim + 1
     if not -rank <= axis < rank:
@@ -52,7 +52,18 @@ def stack(
     return module.stack(items, axis=axis)
 
 
-def check_stackable(items: Sequence[Any], index: int, where: Location) -> None:
+def check_states(before: Sequence[Any], after: Sequence[Any], where: Location) -> None:
+    """Refuse states of a Scan whose shape an iteration changes: the types behind it follow from the initial ones.
+
+    Raises:
+        InvalidArgument: A state has another shape than before the iteration, or is not a tensor.
+    """
+    for index, (old, new) in enumerate(zip(before, after, strict=False)):
+        if getattr(new, "shape", None) != old.shape:
+            check_stackable((old, new), f"State {index}", where)
+
+
+def check_stackable(items: Sequence[Any], what: str, where: Location) -> None:
     """Refuse items that make no tensor.
 
     Raises:
@@ -61,17 +72,17 @@ def check_stackable(items: Sequence[Any], index: int, where: Location) -> None:
     if not all(hasattr(item, "shape") for item in items):
         found = next(item for item in items if not hasattr(item, "shape"))
         raise InvalidArgument(
-            f"Scan output {index} is {'absent' if found is None else 'a sequence'}, not a tensor.",
+            f"{what} is {'absent' if found is None else 'a sequence'}, not a tensor.",
             where=where,
             fix="Only tensors can be stacked: carry a sequence from iteration to iteration instead.",
         )
     first = items[0].shape
     if any(item.shape != first for item in items):
         raise InvalidArgument(
-            f"Scan output {index} changes its shape between iterations.",
+            f"{what} changes its shape between iterations.",
             where=where,
             why=f"shapes {sorted({tuple(item.shape) for item in items})}",
-            fix="A scan output is stacked, so all iterations must produce one shape.",
+            fix="What iterations stack, and the states of a Scan, must have one shape in all of them.",
         )
 
 

@@ -236,6 +236,18 @@ def test_an_unknown_size_beside_one_that_may_be_nothing_stays() -> None:
     assert "another one may be 0" in notes(report)
 
 
+@pytest.mark.parametrize("rows", [0, 2])
+def test_a_computed_zero_copies_a_size_of_the_input(rows: int) -> None:
+    """A Reshape to [0, -1] keeps the first size, which another number in its place would not."""
+    optimise(
+        """g (float[1, N, 3] x) => (float[P, Q] y) <int64[1] i = {1}, int64[1] rest = {-1}> {
+            m = Neg(x) s = Shape(m) n = Gather(s, i) t = Concat<axis = 0>(n, rest) y = Reshape(m, t)
+        }""",
+        ShapeComputationFolding(),
+        feeds={"x": np.zeros((1, rows, 3), np.float32)},
+    )
+
+
 def test_one_unknown_size_beside_known_ones_is_left_to_the_reshape() -> None:
     """[batch * sequence, 8] is [-1, 8]."""
     model, _ = optimise(

@@ -233,6 +233,8 @@ class _Walk:
                 wanted.append(0)
             elif isinstance(entry, int) and entry != -1:
                 return "a size of 0 is asked for"
+            elif -1 in entries and entry != -1 and place < len(source) and not zeros:
+                return "a size is not known, and where it is 0, one of the input is copied"
             else:
                 unknown += 1
                 wanted.append(-1)
