@@ -58,6 +58,21 @@ def test_what_contradicts_its_operator_is_refused(body: str, declared: str) -> N
         session.run(None, {"x": X})
 
 
+@pytest.mark.parametrize(
+    "body", ["Slice(a, z, e)", "Slice(a, zero, five, z)", "Pad(a, pads)", "Expand(a, s)", "Reshape(a, s)"]
+)
+@pytest.mark.parametrize("declared", ["A, B", "2, 3"])
+def test_lists_of_two_axes_are_refused(body: str, declared: str) -> None:
+    """Inference reads them as if they were flat, and without that the declared shape is believed."""
+    content = onnx.parser.parse_model(
+        f"""<ir_version: 8, opset_import: ["" : 17]> g (float[2, 3] x) => (float[{declared}] y)
+        <int64[1, 1] z = {{0}}, int64[1, 1] e = {{9}}, int64[1] zero = {{0}}, int64[1] five = {{5}},
+        int64[1, 4] pads = {{0, 0, 0, 0}}, int64[1, 2] s = {{2, 3}}> {{ a = Neg(x) y = {body} }}"""
+    ).SerializeToString()
+    with pytest.raises(ort_py.OrtPyError), ort_py.InferenceSession(content, providers=CPU) as session:
+        session.run(None, {"x": np.zeros((2, 3), np.float32)})
+
+
 @pytest.mark.parametrize("body", RIGHT)
 def test_rules_see_what_fits(body: str) -> None:
     """The same forms without a contradiction are fused or removed, and compute what onnxruntime does."""

@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 
 from ort_py.constraints.scope import MALFORMED, Ledger, NodeScope, Outputs, Tensor, Unchecked, Violation
-from ort_py.constraints.sizes import Amount, Condition
+from ort_py.constraints.sizes import Amount, Condition, ProgramRecorder, Size
 from ort_py.constraints.table import CONSTRAINTS
-from ort_py.contracts.graph_view import NodeSpec
-from ort_py.dtypes import TensorType
+from ort_py.contracts.graph_view import NodeSpec, ValueSpec
+from ort_py.dtypes import Dim, Shape, TensorType
 
 
 class _NoLedger:
@@ -86,6 +86,43 @@ def output_shapes(node: NodeSpec, inputs: Sequence[Any]) -> list[tuple[int | Non
     return [
         None if shape is None else tuple(size if isinstance(size, int) else None for size in shape) for shape in shapes
     ]
+
+
+def symbolic_shape(node: NodeSpec) -> Shape | None:
+    """The shape of a node's first output, with the names of sizes that are those of its inputs.
+
+    Returns:
+        The shape; None where the table cannot tell, or a constraint is broken.
+    """
+    recorder, names = ProgramRecorder(), dict[int, Dim]()
+
+    def tensor(value: ValueSpec | None) -> Tensor | None:
+        kind = None if value is None else value.type
+        if not isinstance(kind, TensorType) or kind.shape is None:
+            return None if value is None else Tensor()
+        sizes = [dim if isinstance(dim, int) else recorder.input(natural=True) for dim in kind.shape]
+        names.update(
+            {size.register: dim for size, dim in zip(sizes, kind.shape, strict=True) if isinstance(size, Size)}
+        )
+        return Tensor(tuple(sizes), kind.data_type)
+
+    inputs = [tensor(value) for value in node.inputs]
+    scope = NodeScope(node.op_type, node.since_version, node.attributes, inputs, len(node.outputs), _NoLedger())
+    try:
+        made = CONSTRAINTS[node.domain, node.op_type](scope)[0]
+    except (Violation, Unchecked, *MALFORMED):
+        return None
+    shape = made.shape if isinstance(made, Tensor) else made
+    return (
+        None
+        if shape is None
+        else tuple(
+            [
+                one if isinstance(one, int) else names.get(one.register) if isinstance(one, Size) else None
+                for one in shape
+            ]
+        )
+    )
 
 
 def _evaluated(node: NodeSpec, inputs: Sequence[Any], ledger: Ledger | None = None) -> Outputs | None:

@@ -16,7 +16,7 @@ from ort_py.errors import InvalidGraph, PluginError
 from ort_py.graph.checking.schema import SchemaRegistry
 from ort_py.graph.ir import Model, Value, walk
 from ort_py.graph.reading.loader import load_model
-from ort_py.graph.typing import inference, shape_walk
+from ort_py.graph.typing import inference, isolated_inference, shape_walk
 from ort_py.graph.typing.shapes import infer_types
 from ort_py_kit.graphs import model_from_text, typed_model
 
@@ -473,6 +473,53 @@ def test_nodes_that_would_crash_onnx_are_an_error(body: str, text: str) -> None:
     """Found by fuzzing: onnx's inference ends the process over these."""
     with pytest.raises(InvalidGraph, match=text):
         typed_model(f"g (float[2, 3] x, float[3] w) => (float[A, B] y) {{ {body} }}")
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "a = Conv(x, w)",
+        "k = Identity(w) a = Conv<kernel_shape = [9, 1]>(x, k)",
+        "a = ConvTranspose<pads = [5, 0, 5, 0]>(x, w)",
+        "a = MaxPool<kernel_shape = [9, 1]>(x)",
+        "a = AveragePool<kernel_shape = [5, 1], dilations = [2, 1]>(x)",
+        'a = LpPool<kernel_shape = [9, 1], auto_pad = "VALID">(x)',
+        "a = MaxUnpool<kernel_shape = [1, 1], pads = [9, 0, 9, 0]>(x, i)",
+        "a = Pad(x, cut)",
+        "p = Constant<value_ints = [0, 0, -9, 0, 0, 0, 0, 0]>() a = Pad(x, p)",
+        "a = Expand(x, sizes)",
+        "a, b = TopK<axis = 2>(x, count)",
+        "a, b = Split<axis = 2>(x, parts)",
+        "a = Resize(x, , scales)",
+        "a = CenterCropPad<axes = [2]>(x, count)",
+        """a = If(yes) <then_branch = t () => (float[A, B, C, D] u) { u = Conv(x, w) },
+            else_branch = e () => (float[A, B, C, D] v) { v = Conv(x, w) }>""",
+    ],
+)
+def test_negative_sizes_in_front_of_a_slice_are_an_error(body: str) -> None:
+    """onnx's inference ends the process over them, so it runs in another one where they are possible."""
+    with pytest.raises(InvalidGraph):
+        typed_model(
+            f"""g (float[1, 1, 1, 1] x, int64[1, 1, 1, 1] i, bool yes) => (float[A, B, C, D] y)
+            <float[1, 1, 9, 1] w = {{1, 1, 1, 1, 1, 1, 1, 1, 1}}, int64[8] cut = {{0, 0, -9, 0, 0, 0, 0, 0}},
+            int64[4] sizes = {{1, 1, -9, 1}}, int64[1] count = {{-9}}, int64[2] parts = {{-9, 10}},
+            float[4] scales = {{1, 1, -9, 1}}, int64[1] zero = {{0}}, int64[1] five = {{5}}, int64[1] two = {{2}}>
+            {{ {body} y = Slice(a, zero, five, two) }}"""
+        )
+
+
+@pytest.mark.parametrize(
+    "kernel", ["kernel_shape = [3, 3], pads = [1, 1, 1, 1]", "kernel_shape = [3, 3], strides = [2, 2]"]
+)
+def test_ordinary_windows_are_inferred_in_this_process(kernel: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another process takes time to start."""
+    monkeypatch.setattr(isolated_inference, "infer_shapes", None)
+    model = typed_model(
+        f"""g (float[1, 1, 7, 7] x) => (float[A, B, C, D] y)
+        <int64[1] zero = {{0}}, int64[1] five = {{5}}, int64[1] two = {{2}}>
+        {{ a = MaxPool<{kernel}>(x) y = Slice(a, zero, five, two) }}"""
+    )
+    assert shape(model, "y") is not None
 
 
 @pytest.mark.parametrize(("dims", "expected"), [("2,1,3", (2, 3)), ("N,1,3", None)])

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from core.tests.transforms.support import notes, operators, optimise
+from ort_py.dtypes import TensorType
 from ort_py.transforms.elimination.no_ops import EliminateIdentity
 from ort_py.transforms.folding.constant_folding import ConstantFolding
 from ort_py.transforms.folding.loop_unrolling import UnrollLoops
@@ -117,3 +118,20 @@ def test_a_body_that_declares_another_type_stays() -> None:
     )
     assert "Loop" in operators(model)
     assert "declares another type" in notes(report)
+
+
+def test_a_wrongly_declared_result_takes_its_real_shape() -> None:
+    """A run passes over the declaration; unrolling made an error of it."""
+    model, _ = optimise(
+        """g (float[3] x) => (float[A, B, C] rows) <int64 n = {1}, bool yes = {1}> {
+            y, rows = Loop<body = b (int64 i, bool c, float[] s) => (bool d, float[] t, float[] row) {
+                d = Identity(c) t = Neg(s) row = Abs(s)
+            }>(n, yes, x)
+        }""",
+        UnrollLoops(),
+        feeds={"x": X},
+    )
+    assert "Loop" not in operators(model)
+    (rows,) = (value.type for value in model.graph.outputs)
+    assert isinstance(rows, TensorType)
+    assert rows.shape == (1, 3)

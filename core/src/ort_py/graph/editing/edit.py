@@ -241,6 +241,10 @@ class Editor(ReadingEditor):
             if value is None or found is None:
                 continue
             if shape_conflict(found, value.type):
+                if value in node.graph.model.trusted:
+                    value.type = None  # the model declares it wrongly, which a run passes over, too
+                    self._learn_type(value, found)
+                    continue
                 raise InvalidGraph(
                     f"Value '{value.name}' has type {value.type!r} and would get {found!r}.",
                     where=node.location,

@@ -15,8 +15,15 @@ import numpy as np
 
 from ort_py.dtypes import DataType, TensorType, ValueType, data_type_of, nbytes_of
 from ort_py.errors import OrtPyError
-from ort_py.graph.ir import Graph, Model, Node, Value, Weight
-from ort_py.graph.typing.inference_guard import BOUNDED_EXPAND, MOST_AXES, UNSAFE, is_hidden, node_fault
+from ort_py.graph.ir import Graph, Model, Node, Value, Weight, walk
+from ort_py.graph.typing.inference_guard import (
+    BOUNDED_EXPAND,
+    MOST_AXES,
+    UNSAFE,
+    is_hidden,
+    may_be_negative,
+    node_fault,
+)
 from ort_py.graph.typing.misread import is_misread
 from ort_py.graph.typing.native_inference import InferenceError, infer_shapes
 from ort_py.graph.writing.protos import fill_tensor, type_from_proto, value_info
@@ -197,11 +204,13 @@ def run_inference(graph: Graph, given_types: Mapping[Value, ValueType], *, stric
         else:
             value_info(proto.graph.input.add(), value.name, given_types.get(value))
     data = proto.SerializeToString()
+    nodes = [node for one in walk(graph) for node in one.nodes]
+    isolated = any(node.op_type == "Slice" for node in nodes) and any(map(may_be_negative, nodes))
     errors: tuple[str, ...] = ()
     # Strict inference says what is wrong but gives no result then.
     for stricter in (True, False) if strict else (False,):
         try:
-            found = infer_shapes(data, strict=stricter, budget=model.budget)
+            found = infer_shapes(data, strict=stricter, budget=model.budget, isolated=isolated)
         except OrtPyError:
             raise  # its time is over, or it ended the process that it ran in
         except InferenceError as error:

@@ -2,14 +2,18 @@
 
 Used by `inference` and `node_types`. Found by fuzzing onnx 1.23: nodes whose attributes it indexes with before it looks
 at them, and shapes of more axes than there is time for. Numbers beyond 32 bits are kept from it whatever they are: no
-attribute that types follow from needs them, and other versions of onnx compute with them in other places. The other
-danger there, its data propagation, is never switched on; `shape_data` stands in for it.
+attribute that types follow from needs them, and other versions of onnx compute with them in other places. Another
+danger there, its data propagation, is never switched on; `shape_data` stands in for it. What shows only while it infers
+is left to another process.
 """
 
 from __future__ import annotations
 
+import numpy as np
+
 from ort_py.dtypes import TensorType
 from ort_py.graph.ir import Node
+from ort_py.graph.typing.misread import windows
 
 UNSAFE = frozenset({"GatherND"})
 """Operators that are never shown to onnx: it indexes with sizes that other nodes computed. See `inference_gaps`."""
@@ -27,6 +31,38 @@ _LARGEST = 2**31 - 1
 
 _ANY_NUMBER = frozenset({"end", "ends", "start", "starts", "value_int", "value_ints"})
 """Attributes that may be any number: bounds of Shape and Slice are cut to what there is, the others are data."""
+
+
+_WINDOWS = frozenset({"AveragePool", "Conv", "ConvInteger", "ConvTranspose", "LpPool", "MaxPool", "QLinearConv"})
+
+_GIVEN_SIZES = frozenset({"CenterCropPad", "Expand", "Pad", "Resize", "RoiAlign", "Split", "TopK", "Upsample"})
+"""Operators that may be given a negative size, or pads that leave one."""
+
+_SIZES = ("output_height", "output_width", "pads", "scales", "split")
+
+_UNBOUNDED = frozenset({"MaxUnpool", "STFT"})
+
+
+def may_be_negative(node: Node) -> bool:
+    """Return whether onnx may infer a negative size, which no valid run has. A Slice behind it ends the process."""
+    if node.domain or node.op_type in _UNBOUNDED:
+        return not node.domain
+    if node.op_type in _GIVEN_SIZES:
+        given = [node.attributes[name] for name in _SIZES if name in node.attributes]
+        weights = [value.weight for value in node.inputs[1:] if value is not None and value.weight is not None]
+        given += [one.array() for one in weights if len(one.shape) < 2 and sum(one.shape) <= 2 * MOST_AXES]
+        return any(bool(np.any(np.less(one, 0))) for one in given)
+    if node.op_type not in _WINDOWS or node.attributes.get("auto_pad", "NOTSET").startswith("SAME"):
+        return False
+    found = windows(node)
+    if found is None or not found[0]:
+        return True
+    reach, strides, pads = found
+    room = [begin + end - size for size, begin, end in zip(reach, pads, pads[len(reach) :], strict=False)]
+    if node.op_type == "ConvTranspose":
+        more = node.attributes.get("output_padding") or [0] * len(reach)
+        return any(one - space < stride for one, space, stride in zip(more, room, strides, strict=False))
+    return any(space <= -2 * stride for space, stride in zip(room, strides, strict=True))
 
 
 def node_fault(node: Node) -> str | None:

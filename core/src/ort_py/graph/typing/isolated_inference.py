@@ -61,7 +61,7 @@ def infer_shapes(data: bytes, *, strict: bool, budget: Budget) -> bytes:
         raise InconsistentGraph(
             "ONNX's shape inference crashes or hangs on this model.",
             why="it ended its process, or exceeded the time or memory allowed for that process",
-            fix="Do not use this model: some numbers in its attributes or shapes are absurdly large.",
+            fix="Do not use this model: some numbers in it are absurdly large, or leave a size below 0.",
         )
     kind, result = answer
     if kind == child.CONTRADICTION:

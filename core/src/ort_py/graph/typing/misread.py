@@ -6,10 +6,9 @@ operator gets no shape: it is refused when it runs.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 
-from ort_py.dtypes import Dim, Shape, TensorType, ValueType
+from ort_py.dtypes import TensorType, ValueType
 from ort_py.graph.ir import Node
 
 _POOLS = frozenset({"AveragePool", "LpPool", "MaxPool"})
@@ -55,13 +54,12 @@ def misread_type(node: Node, known: ValueType | None) -> ValueType | None:
     Args:
         known: Type of the output as far as it is known, but for its shape.
     """
-    if _has_a_table(node):
-        return replace(known, shape=None) if isinstance(known, TensorType) else known
-    first = node.inputs[0].type if node.inputs and node.inputs[0] is not None else None
-    if not isinstance(first, TensorType) or first.shape is None or not isinstance(known, TensorType):
+    if not isinstance(known, TensorType):
         return known
-    rule = {"ConvTranspose": _deconvolved, "Squeeze": _squeezed, "Unsqueeze": _unsqueezed}.get(node.op_type, _pooled)
-    return replace(known, shape=rule(node, first.shape))
+    from ort_py.constraints.single import symbolic_shape  # few models have such nodes
+    from ort_py.graph.view import node_spec
+
+    return replace(known, shape=None if _has_a_table(node) else symbolic_shape(node_spec(node)))
 
 
 def _has_a_table(node: Node) -> bool:
@@ -73,37 +71,12 @@ def _axes(node: Node) -> list[int]:
     return list(node.attributes.get("axes") or ())
 
 
-def _counted(axes: Sequence[int], rank: int) -> set[int] | None:
-    """Axes counted from the front; None where one is out of range or there twice."""
-    if not all(-rank <= axis < rank for axis in axes):
-        return None
-    found = {axis % rank for axis in axes}
-    return found if len(found) == len(axes) else None
-
-
-def _squeezed(node: Node, shape: Shape) -> Shape | None:
-    if not node.attributes.get("axes"):
-        # Axes of unknown size go or stay, and axes that are an input are left to inference.
-        known = all(isinstance(size, int) for size in shape) and len(node.inputs) < 2
-        return tuple(size for size in shape if size != 1) if known else None
-    dropped = _counted(_axes(node), len(shape))
-    if dropped is None or any(isinstance(shape[axis], int) and shape[axis] != 1 for axis in dropped):
-        return None
-    return tuple(size for axis, size in enumerate(shape) if axis not in dropped)
-
-
-def _unsqueezed(node: Node, shape: Shape) -> Shape | None:
-    axes = _axes(node)
-    added = _counted(axes, len(shape) + len(axes))
-    if added is None:
-        return None
-    rest = iter(shape)
-    return tuple(1 if axis in added else next(rest) for axis in range(len(shape) + len(axes)))
-
-
-def _windows(node: Node) -> tuple[list[int], list[int], list[int]] | None:
+def windows(node: Node) -> tuple[list[int], list[int], list[int]] | None:
     """Reach of the kernel, strides and given pads along each axis; None where an attribute does not fit."""
-    kernel = list(node.attributes.get("kernel_shape") or ())
+    weights = next(iter(node.inputs[3:4] if node.op_type == "QLinearConv" else node.inputs[1:2]), None)
+    known = weights.type if weights is not None else None
+    sizes = known.shape[2:] if isinstance(known, TensorType) and known.shape is not None else ()
+    kernel = list(node.attributes.get("kernel_shape") or [size for size in sizes if isinstance(size, int)])
     rank = len(kernel)
     strides = list(node.attributes.get("strides") or [1] * rank)
     dilations = list(node.attributes.get("dilations") or [1] * rank)
@@ -116,40 +89,8 @@ def _windows(node: Node) -> tuple[list[int], list[int], list[int]] | None:
 
 def _reaches_beyond(node: Node) -> bool:
     """Return whether a pool rounds up, and may have a window that begins behind the input."""
-    windows = _windows(node) if node.attributes.get("ceil_mode", 0) else None
-    if windows is None:
+    found = windows(node) if node.attributes.get("ceil_mode", 0) else None
+    if found is None:
         return False
-    reach, strides, pads = windows
+    reach, strides, pads = found
     return any(stride + end > size for size, stride, end in zip(reach, strides, pads[len(reach) :], strict=True))
-
-
-def _pooled(node: Node, shape: Shape) -> Shape | None:
-    windows = _windows(node)
-    if windows is None or len(shape) != len(windows[0]) + 2:
-        return None
-    same = node.attributes.get("auto_pad", "NOTSET").startswith("SAME")
-    sizes: list[Dim] = []
-    for axis, (reach, stride) in enumerate(zip(windows[0], windows[1], strict=True)):
-        begin, end, size = windows[2][axis], windows[2][axis + len(windows[0])], shape[axis + 2]
-        room = (size - 1 if same else size + begin + end - reach) if isinstance(size, int) else None
-        if room is not None and room < 0:
-            return None
-        count = None if room is None else (room if same else room + stride - 1) // stride + 1
-        if count is not None and isinstance(size, int) and (count - 1) * stride >= size + begin:
-            count -= 1
-        sizes.append(count)
-    return (*shape[:2], *sizes)
-
-
-def _deconvolved(node: Node, shape: Shape) -> Shape | None:
-    second = node.inputs[1].type if len(node.inputs) > 1 and node.inputs[1] is not None else None
-    weights = second.shape if isinstance(second, TensorType) else None
-    strides = list(node.attributes.get("strides") or [1] * (len(shape) - 2))
-    if weights is None or len(weights) != len(shape) or len(strides) != len(shape) - 2:
-        return None
-    group, inner = node.attributes.get("group", 1), weights[1]
-    channels: Dim = inner * group if isinstance(inner, int) else None
-    sizes: list[Dim] = [
-        size * stride if isinstance(size, int) else None for size, stride in zip(shape[2:], strides, strict=True)
-    ]
-    return (shape[0], channels, *sizes)

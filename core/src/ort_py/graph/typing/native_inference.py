@@ -1,4 +1,4 @@
-"""The call of ONNX's shape inference: in this process, or in another one if the limits require it.
+"""The call of ONNX's shape inference: in this process, or in another one if the limits or the model require it.
 
 Used by `inference` for graphs and by `node_types` for single nodes. It sees only what is written for onnx, not the
 graphes.
@@ -20,12 +20,13 @@ class InferenceUnavailable(Exception):
     """Inference must not run in this process, and no other one can be started."""
 
 
-def infer_shapes(data: bytes, *, strict: bool, budget: Budget) -> onnx.ModelProto:
+def infer_shapes(data: bytes, *, strict: bool, budget: Budget, isolated: bool = False) -> onnx.ModelProto:
     """The model with the types of its values.
 
     Args:
         strict: Raise where the model contradicts itself.
         budget: Budget of the load; its limits say where inference runs.
+        isolated: Let it run in another process whatever the limits say.
 
     Raises:
         InferenceError: The model contradicts itself.
@@ -35,7 +36,7 @@ def infer_shapes(data: bytes, *, strict: bool, budget: Budget) -> onnx.ModelProt
         Exception: Anything else that inference raises.
     """
     budget.check_time()
-    if not budget.limits.isolated_inference:
+    if not (isolated or budget.limits.isolated_inference):
         return onnx.ModelProto.FromString(native.infer_shapes(data, False, strict, False))
     from ort_py.graph.typing import isolated_inference  # few sessions need it
 

@@ -239,7 +239,8 @@ class _Inference:
             known = merge_types(inferred, believed, sizes=sizes)
             if known is not None:
                 merged[value] = known
-            if known != inferred and getattr(inferred, "shape", None) is None:
+            unasked = value in self._opaque and value.producer is not None and not value.producer.domain
+            if unasked or (known != inferred and getattr(inferred, "shape", None) is None):
                 self._model.trusted.add(value)
         for value, known in merged.items():
             value.type = known

@@ -77,21 +77,10 @@ class EliminateNoop(RewriteRule):
             return False
         if not self._checks[node.op_type](node, graph):
             return False
-        if node.op_type in _LISTS and not _listed(node):
-            return "a run refuses its sizes or axes, which have more than one axis, or may have"
         source = node.inputs[0]
         if source.constant and node.op_type in _ADDING and node.inputs[1] is not None:
             source = node.inputs[1]
         return graph.bypass(node, source)
-
-
-_LISTS = frozenset({"Expand", "Pad", "Reshape", "Slice"})
-"""Operators whose further inputs are lists of sizes, positions or axes."""
-
-
-def _listed(node: NodeSpec) -> bool:
-    """Whether no further input has more than one axis. Inference reads such an input as if it were flat."""
-    return all(value is None or (value.shape is not None and len(value.shape) < 2) for value in node.inputs[1:])
 
 
 def _same_type(node: NodeSpec, graph: GraphEditor) -> bool:
