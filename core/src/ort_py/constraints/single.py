@@ -17,7 +17,7 @@ import numpy as np
 from ort_py.constraints.scope import MALFORMED, Ledger, NodeScope, Outputs, Tensor, Unchecked, Violation
 from ort_py.constraints.sizes import Amount, Condition, ProgramRecorder, Size
 from ort_py.constraints.table import CONSTRAINTS
-from ort_py.contracts.graph_view import NodeSpec, ValueSpec
+from ort_py.contracts.graph_view import NodeSpec
 from ort_py.dtypes import Dim, Shape, TensorType
 
 
@@ -88,15 +88,18 @@ def output_shapes(node: NodeSpec, inputs: Sequence[Any]) -> list[tuple[int | Non
     ]
 
 
-def symbolic_shape(node: NodeSpec) -> Shape | None:
+def symbolic_shape(node: Any) -> Shape | None:
     """The shape of a node's first output, with the names of sizes that are those of its inputs.
+
+    Args:
+        node: The node or its record.
 
     Returns:
         The shape; None where the table cannot tell, or a constraint is broken.
     """
     recorder, names = ProgramRecorder(), dict[int, Dim]()
 
-    def tensor(value: ValueSpec | None) -> Tensor | None:
+    def tensor(value: Any) -> Tensor | None:
         kind = None if value is None else value.type
         if not isinstance(kind, TensorType) or kind.shape is None:
             return None if value is None else Tensor()

@@ -57,9 +57,8 @@ def misread_type(node: Node, known: ValueType | None) -> ValueType | None:
     if not isinstance(known, TensorType):
         return known
     from ort_py.constraints.single import symbolic_shape  # few models have such nodes
-    from ort_py.graph.view import node_spec
 
-    return replace(known, shape=None if _has_a_table(node) else symbolic_shape(node_spec(node)))
+    return replace(known, shape=None if _has_a_table(node) else symbolic_shape(node))
 
 
 def _has_a_table(node: Node) -> bool:
