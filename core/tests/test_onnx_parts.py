@@ -42,7 +42,7 @@ g (float[N, 2] x) => (float[N, 2] y) { y = own.Twice(x) }
 
 
 def answer(code: str, *arguments: str) -> str:
-    """What a fresh interpreter prints."""
+    """Return the output of a fresh interpreter."""
     outcome = subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True, text=True, check=False)
     assert outcome.returncode == 0, outcome.stderr
     return outcome.stdout.strip()

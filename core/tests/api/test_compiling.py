@@ -81,7 +81,7 @@ def test_replaced_initializers_are_refused(target: Path) -> None:
 
 
 def test_code_without_a_file_is_refused(target: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nobody could tell later whether it has changed."""
+    """A change could not be found later."""
     monkeypatch.setattr(session_cache, "package_stamp", lambda _: None)
     with pytest.raises(ort_py.CompiledModelError, match="code of a plug-in"):
         ort_py.compile_model(model_bytes(RELU), target, providers=CPU)

@@ -130,7 +130,7 @@ def test_waiting_on_a_busy_machine_is_not_slow(caplog: pytest.LogCaptureFixture)
 
 
 def test_without_threads(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where no thread can be started the probe runs all the same."""
+    """The probe also runs if no thread can be started."""
 
     def refuse(_thread: threading.Thread) -> None:
         raise RuntimeError("can't start new thread")

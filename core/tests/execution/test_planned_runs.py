@@ -140,7 +140,7 @@ def test_a_failed_run_spoils_nothing(failed: int) -> None:
 
 
 def test_an_arena_that_cannot_be_had_is_done_without(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where memory is short the run makes its arrays one by one."""
+    """The run makes its arrays one by one if memory is short."""
     driven, x = drive(CHAIN), floats(LONG)
     (expected,) = driven.run({"x": x})
 

@@ -77,7 +77,7 @@ def test_the_call_ends_between_blocks() -> None:
 
 
 def test_operands_broadcast() -> None:
-    """Of an operand with one entry along the cut axis, every block gets that entry."""
+    """Every block gets the entry of an operand that has one along the cut axis."""
     kernel, column, row = Recorder(np.add), X[:, :1].copy(), X[:1].copy()
     with checking_time(nobody):
         result = bound(kernel, "Add", [column, row]).call(column, row)

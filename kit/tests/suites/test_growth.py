@@ -1,4 +1,4 @@
-"""What counts as memory that is left behind."""
+"""Growth checks: memory that each call leaves behind is a leak."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def _keep(calls: int) -> None:
 
 
 def test_memory_that_is_kept_for_a_while_is_no_leak(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As where a thread works for the session in the first moments."""
+    """A thread may work for the session in its first moments."""
     monkeypatch.setattr(growth, "_PAUSES", (0, 0, 0, 0.001, 0.002))
     _keep(200)
 

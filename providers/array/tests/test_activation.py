@@ -131,7 +131,7 @@ def test_relu_of_integers(dtype: Any) -> None:
 
 @pytest.mark.parametrize("alpha", [0.0, 0.5, 1.0, 3.0, -1.0])
 def test_elu_keeps_the_sign_of_what_vanishes(alpha: float) -> None:
-    """Of a negative number it is alpha · (exp(x) - 1), also where that is zero."""
+    """The result for a negative number is alpha · (exp(x) - 1), also if that is zero."""
     x = np.array([-2.0, -1e-45, 3.0, np.nan, -np.inf, np.inf], np.float32)
     expected = np.where(x > 0, x, np.float32(alpha) * np.expm1(np.minimum(x, 0)))
     (y,) = run("Elu", [x], opset=22, alpha=alpha)

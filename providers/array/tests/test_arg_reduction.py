@@ -40,7 +40,7 @@ def test_vectors(keepdims: int) -> None:
 
 
 def test_other_axes_may_be_empty() -> None:
-    """Where there are no lines there are no positions."""
+    """An array without lines has no positions."""
     assert run("ArgMax", [np.zeros((0, 3), np.float32)], axis=1, keepdims=1)[0].shape == (0, 1)
 
 

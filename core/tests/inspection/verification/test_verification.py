@@ -350,7 +350,7 @@ def test_closing_drops_what_waits(paused: threading.Event) -> None:
 
 
 def test_closing_while_the_reference_is_opened(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The model is released meanwhile, so that the reference cannot be opened; that is no failed verification."""
+    """The model is released meanwhile, so that the reference cannot be opened. The run counts as dropped."""
     started, go = threading.Event(), threading.Event()
 
     def slowly(engine: Any) -> Any:

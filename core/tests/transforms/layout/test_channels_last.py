@@ -132,7 +132,7 @@ def test_near_misses_say_why(text: str, reason: str) -> None:
 
 
 def test_without_a_wish_nobody_is_asked() -> None:
-    """Where no provider prefers another layout the transform has nothing to ask with."""
+    """The transform has no question to ask if no provider prefers another layout."""
     model = typed_model(f"g (float[1, 4, 6, 6] x, {_W}) => (y) {{ y = Conv(x, w) }}")
     report = run_transforms(model, [ChannelsLast(None)], 99, ReferenceContext(), check=True)
     assert report.changes == 0
