@@ -101,7 +101,7 @@ def test_a_pool_without_threads_leaves_the_work_to_its_callers(
 
 
 def test_a_queue_without_threads_refuses_a_run(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The run does not wait for ever."""
+    """The run does not wait any longer."""
     queue = RunQueue(2)
     monkeypatch.setattr(threading.Thread, "start", _no_thread)
     with pytest.raises(ExecutionError, match="cannot be started"):
