@@ -9,10 +9,11 @@ from tests.fuzzing.forms import (
     quantised,
     recurrent,
     reductions,
+    uncommon,
     views,
     windows,
 )
 
 __all__ = ["LOADED"]
 
-LOADED = (control, elementwise, gates, indexing, products, quantised, recurrent, reductions, views, windows)
+LOADED = (control, elementwise, gates, indexing, products, quantised, recurrent, reductions, uncommon, views, windows)
