@@ -67,6 +67,7 @@ OPEN_TO_THE_KIT = {
     ): "registers and removes providers under test, and checks options without a session",
     ("subject.py", "fallback"): "forgets devices that a test has lost",
     ("subject.py", "kernels"): "shows conflicts between the kernels of one provider",
+    ("suites/options.py", "discovery"): "knows the names of onnxruntime's options, which may have capital letters",
     (
         "suites/listing_child.py",
         "discovery",

@@ -37,6 +37,7 @@ def test_wheels_hold_the_package_the_licence_and_the_marker(wheels: dict[str, Pa
         "ort-py-onednn": "ort_py_onednn",
         "ort-py-openvino": "ort_py_openvino",
         "ort-py-xnnpack": "ort_py_xnnpack",
+        "ort-py-coreml": "ort_py_coreml",
         "ort-py-cuda": "ort_py_cuda",
     }
     for name, wheel in wheels.items():

@@ -19,7 +19,7 @@ KNOWN_PROVIDERS: dict[str, str | None] = {
     "NnapiExecutionProvider": None,
     "VSINPUExecutionProvider": None,
     "JsExecutionProvider": None,
-    "CoreMLExecutionProvider": None,
+    "CoreMLExecutionProvider": "ort-py-coreml",
     "ACLExecutionProvider": None,
     "DmlExecutionProvider": None,
     "RknpuExecutionProvider": None,

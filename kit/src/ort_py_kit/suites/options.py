@@ -6,6 +6,7 @@ from collections import Counter
 from typing import Any
 
 from ort_py.contracts import OptionSpec, SessionContext
+from ort_py.discovery.known_names import KNOWN_OPTIONS
 from ort_py.errors import OptionError
 from ort_py_kit.subject import Subject
 from ort_py_kit.suites.base import ProviderChecks, fail
@@ -92,8 +93,8 @@ def _names(schema: Any) -> list[str]:
 
 def _problems(option: OptionSpec) -> list[str]:
     found = []
-    if not option.name.isidentifier() or option.name != option.name.lower():
-        found.append("is not a lower-case name of letters, digits and underscores")
+    if not option.name.isidentifier() or (option.name != option.name.lower() and option.name not in KNOWN_OPTIONS):
+        found.append("is neither a lower-case name of letters, digits and underscores nor one of onnxruntime's")
     if option.kind not in _KINDS:
         found.append(f"is of kind {option.kind!r}, not one of {', '.join(kind.__name__ for kind in _KINDS)}")
     elif option.default is not None and type(option.default) is not option.kind:

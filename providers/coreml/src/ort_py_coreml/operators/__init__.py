@@ -1,0 +1,109 @@
+"""The families of operators, and the reason why a node cannot be written in MIL, if there is one."""
+
+from __future__ import annotations
+
+import importlib
+from functools import cache
+
+from ort_py.contracts import GraphView, NodeSpec, ValueSpec
+from ort_py.dtypes import DataType
+from ort_py_coreml.operators.operator import Operator
+
+__all__ = ["FAMILIES", "is_heavy", "operator_of", "refusal"]
+
+FAMILIES: dict[str, str] = {
+    "elementwise": (
+        "Abs Acos Add Asin Atan Atanh Ceil Clip Cos Cosh Div Elu Erf Exp Floor Gelu HardSigmoid HardSwish Identity "
+        "LeakyRelu Log Max Mean Min Mish Mul Neg PRelu Pow Reciprocal Relu Round Selu Sigmoid Sign Sin Sinh Softplus "
+        "Softsign Sqrt Sub Sum Swish Tan Tanh ThresholdedRelu"
+    ),
+    "movement": (
+        "Concat DepthToSpace Expand Flatten Gather Pad Reshape Slice SpaceToDepth Split Squeeze Tile Transpose "
+        "Unsqueeze"
+    ),
+    "normalization": (
+        "BatchNormalization InstanceNormalization LRN LayerNormalization LogSoftmax RMSNormalization Softmax"
+    ),
+    "products": "Gemm MatMul",
+    "reduction": (
+        "GlobalAveragePool GlobalMaxPool ReduceL1 ReduceL2 ReduceLogSum ReduceLogSumExp ReduceMax ReduceMean ReduceMin "
+        "ReduceProd ReduceSum ReduceSumSquare"
+    ),
+    "resizing": "Resize",
+    "windows": "AveragePool Conv ConvTranspose MaxPool",
+}
+"""Operators of each family. A family is a module of this package, imported when one of its operators is met."""
+
+_HOMES = {name: family for family, words in FAMILIES.items() for name in words.split()}
+_MOST_AXES = 5
+
+
+@cache
+def operator_of(name: str) -> Operator | None:
+    """Return the record of an operator of ai.onnx, or None if the provider does not know it."""
+    family = _HOMES.get(name)
+    if family is None:
+        return None
+    operators: dict[str, Operator] = importlib.import_module(f"{__package__}.{family}").OPERATORS
+    return operators[name]
+
+
+def refusal(node: NodeSpec, graph: GraphView, *, static: bool = False) -> str | None:
+    """Explain why a node cannot be run by Core ML, or return None.
+
+    Args:
+        node: The node.
+        graph: Its graph.
+        static: Whether nodes with unknown sizes are refused.
+    """
+    inner = graph.function(node)
+    if inner is not None:
+        return next((why for part in inner.nodes if (why := refusal(part, inner, static=static)) is not None), None)
+    operator = operator_of(node.op_type) if node.domain == "" else None
+    if operator is None:
+        return "the Core ML provider does not support this operator"
+    if node.since_version < operator.since:
+        return (
+            f"version {node.since_version} of {node.op_type} has a different form; "
+            f"versions from {operator.since} on are supported"
+        )
+    for place, value in enumerate(node.inputs):
+        if value is None:
+            continue
+        if place in operator.constants:
+            if graph.constant(value.name) is None:
+                return f"input {place} is not a constant"
+        elif (reason := _unfit(value, static, constant=graph.constant(value.name) is not None)) is not None:
+            return reason
+    for value in node.outputs:
+        reason = None if value is None else _unfit(value, static, constant=False)
+        if reason is not None:
+            return reason
+    return operator.check(node, graph)
+
+
+def is_heavy(node: NodeSpec, graph: GraphView) -> bool:
+    """Return whether a node that can be run is enough work for a region."""
+    inner = graph.function(node)
+    if inner is not None:
+        return any(is_heavy(part, inner) for part in inner.nodes)
+    operator = operator_of(node.op_type) if node.domain == "" else None
+    return operator is not None and operator.heavy
+
+
+def _unfit(value: ValueSpec, static: bool, *, constant: bool) -> str | None:
+    if value.data_type is not DataType.FLOAT:
+        kind = "unknown" if value.data_type is None else value.data_type.onnx_name
+        return f"'{value.name}' is {kind}; float32 is supported"
+    shape = value.shape
+    if shape is None:
+        return f"the rank of '{value.name}' is unknown"
+    if len(shape) > _MOST_AXES:
+        return f"'{value.name}' has {len(shape)} axes; Core ML supports at most {_MOST_AXES}"
+    if not shape and not constant:
+        return f"'{value.name}' has no axes; Core ML's arrays have one at least"
+    if 0 in shape:
+        return f"'{value.name}' is empty"
+    if static and not all(isinstance(dim, int) for dim in shape):
+        return f"the sizes of '{value.name}' are not known, and RequireStaticInputShapes is set"
+    return None

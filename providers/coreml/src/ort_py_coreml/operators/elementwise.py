@@ -1,0 +1,183 @@
+"""Functions of single elements, with operands that are repeated along axes.
+
+MIL adds a small number to the argument of some functions (`log`, `inverse`, `rsqrt`) unless it is asked not to, and
+compares with `>=` where ONNX has `>`. Such functions are written with others here.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import reduce
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ort_py.contracts import NodeSpec
+from ort_py_coreml.operators.operator import Check, Constants, Lower, Operator, Var, attribute, constant
+
+if TYPE_CHECKING:
+    from ort_py_coreml.lowering import Lowering
+
+__all__ = ["OPERATORS"]
+
+_SELU = 1.67326319217681884765625, 1.05070102214813232421875
+
+
+def _function(name: str) -> Lower:
+    """A function of MIL that has the same meaning as the operator."""
+
+    def lower(lowering: Lowering, node: NodeSpec) -> Var:
+        return getattr(lowering.mb, name)(x=lowering.read(node.inputs[0]))
+
+    return lower
+
+
+def _with_alpha(name: str, default: float) -> Lower:
+    """A function of MIL that takes the attribute alpha."""
+
+    def lower(lowering: Lowering, node: NodeSpec) -> Var:
+        alpha = np.float32(attribute(node, "alpha", default))
+        return getattr(lowering.mb, name)(x=lowering.read(node.inputs[0]), alpha=alpha)
+
+    return lower
+
+
+def _finite(*names: str) -> Check:
+    """Check that attributes are finite, if they are set."""
+
+    def check(node: NodeSpec, graph: Constants) -> str | None:
+        for name in names:
+            if not math.isfinite(attribute(node, name, 0.0)):
+                return f"its {name} is {attribute(node, name, 0.0)}"
+        return None
+
+    return check
+
+
+def _log(lowering: Lowering, node: NodeSpec) -> Var:
+    return lowering.mb.log(x=lowering.read(node.inputs[0]), epsilon=np.float32(0))
+
+
+def _neg(lowering: Lowering, node: NodeSpec) -> Var:
+    return lowering.mb.mul(x=lowering.read(node.inputs[0]), y=np.float32(-1))
+
+
+def _reciprocal(lowering: Lowering, node: NodeSpec) -> Var:
+    return lowering.mb.real_div(x=np.float32(1), y=lowering.read(node.inputs[0]))
+
+
+def _hard_sigmoid(lowering: Lowering, node: NodeSpec) -> Var:
+    slope, start = np.float32(attribute(node, "alpha", 0.2)), np.float32(attribute(node, "beta", 0.5))
+    return lowering.mb.sigmoid_hard(x=lowering.read(node.inputs[0]), alpha=slope, beta=start)
+
+
+def _hard_swish(lowering: Lowering, node: NodeSpec) -> Var:
+    x = lowering.read(node.inputs[0])
+    return lowering.mb.mul(x=x, y=lowering.mb.sigmoid_hard(x=x, alpha=np.float32(1 / 6), beta=np.float32(0.5)))
+
+
+def _swish(lowering: Lowering, node: NodeSpec) -> Var:
+    mb, x = lowering.mb, lowering.read(node.inputs[0])
+    alpha = np.float32(attribute(node, "alpha", 1.0))
+    return mb.mul(x=x, y=mb.sigmoid(x=x if alpha == 1 else mb.mul(x=x, y=alpha)))
+
+
+def _mish(lowering: Lowering, node: NodeSpec) -> Var:
+    x = lowering.read(node.inputs[0])
+    return lowering.mb.mul(x=x, y=lowering.mb.tanh(x=lowering.mb.softplus(x=x)))
+
+
+def _gelu(lowering: Lowering, node: NodeSpec) -> Var:
+    near = attribute(node, "approximate", "none") == "tanh"
+    return lowering.mb.gelu(x=lowering.read(node.inputs[0]), mode="TANH_APPROXIMATION" if near else "EXACT")
+
+
+def _selu(lowering: Lowering, node: NodeSpec) -> Var:
+    mb, x = lowering.mb, lowering.read(node.inputs[0])
+    alpha, gamma = np.float32(attribute(node, "alpha", _SELU[0])), np.float32(attribute(node, "gamma", _SELU[1]))
+    return mb.mul(x=mb.elu(x=x, alpha=alpha), y=gamma)
+
+
+def _thresholded_relu(lowering: Lowering, node: NodeSpec) -> Var:
+    mb, x = lowering.mb, lowering.read(node.inputs[0])
+    above = mb.greater(x=x, y=np.float32(attribute(node, "alpha", 1.0)))
+    return mb.select(cond=above, a=x, b=np.float32(0))
+
+
+def _clip(lowering: Lowering, node: NodeSpec) -> Var:
+    """The smaller of the upper bound and the larger of the lower bound and the element, in this order, as in ONNX."""
+    result = lowering.read(node.inputs[0])
+    for place, name, function in ((1, "min", lowering.mb.maximum), (2, "max", lowering.mb.minimum)):
+        given = constant(node, lowering.graph, place)
+        bound = attribute(node, name, None) if given is None else np.asarray(given).reshape(-1)[0]
+        if bound is not None:
+            result = function(x=result, y=np.float32(bound))
+    return result
+
+
+def _prelu(lowering: Lowering, node: NodeSpec) -> Var:
+    mb, x, slope = lowering.mb, lowering.read(node.inputs[0]), lowering.read(node.inputs[1])
+    return mb.select(cond=mb.less(x=x, y=np.float32(0)), a=mb.mul(x=x, y=slope), b=x)
+
+
+def _check_prelu(node: NodeSpec, graph: Constants) -> str | None:
+    """MIL's `select` repeats no operand along axes, so that the slope must not have more axes than the data."""
+    x, slope = node.inputs[0], node.inputs[1]
+    if x is None or slope is None or x.shape is None or slope.shape is None or len(slope.shape) > len(x.shape):
+        return "its slope has more axes than its data"
+    return None
+
+
+def _both(name: str) -> Lower:
+    """A function of MIL of two operands, applied from the left to more of them."""
+
+    def lower(lowering: Lowering, node: NodeSpec) -> Var:
+        values = [lowering.read(value) for value in node.inputs]
+        function = getattr(lowering.mb, name)
+        return values[0] if len(values) == 1 else reduce(lambda x, y: function(x=x, y=y), values)
+
+    return lower
+
+
+def _mean(lowering: Lowering, node: NodeSpec) -> Var:
+    total = _both("add")(lowering, node)
+    return lowering.mb.real_div(x=total, y=np.float32(len(node.inputs)))
+
+
+def _identity(lowering: Lowering, node: NodeSpec) -> Var:
+    return lowering.mb.identity(x=lowering.read(node.inputs[0]))
+
+
+_SAME = (
+    "abs acos asin atan atanh ceil cos cosh erf exp floor relu round sigmoid sign sin sinh softplus softsign sqrt tan "
+    "tanh"
+)
+"""Functions of MIL that have the name and the meaning of the operator."""
+
+OPERATORS = {
+    **{name.title(): Operator(_function(name)) for name in _SAME.split()},
+    "Add": Operator(_both("add"), since=7),
+    "Clip": Operator(_clip, constants=frozenset({1, 2})),
+    "Div": Operator(_both("real_div"), since=7),
+    "Elu": Operator(_with_alpha("elu", 1.0), _finite("alpha")),
+    "Gelu": Operator(_gelu),
+    "HardSigmoid": Operator(_hard_sigmoid, _finite("alpha", "beta")),
+    "HardSwish": Operator(_hard_swish),
+    "Identity": Operator(_identity),
+    "LeakyRelu": Operator(_with_alpha("leaky_relu", 0.01), _finite("alpha")),
+    "Log": Operator(_log),
+    "Max": Operator(_both("maximum"), since=8),
+    "Mean": Operator(_mean, since=8),
+    "Min": Operator(_both("minimum"), since=8),
+    "Mish": Operator(_mish),
+    "Mul": Operator(_both("mul"), since=7),
+    "Neg": Operator(_neg),
+    "PRelu": Operator(_prelu, _check_prelu, since=7),
+    "Pow": Operator(_both("pow"), since=7),
+    "Reciprocal": Operator(_reciprocal),
+    "Selu": Operator(_selu, _finite("alpha", "gamma")),
+    "Sub": Operator(_both("sub"), since=7),
+    "Sum": Operator(_both("add"), since=8),
+    "Swish": Operator(_swish, _finite("alpha")),
+    "ThresholdedRelu": Operator(_thresholded_relu, _finite("alpha")),
+}

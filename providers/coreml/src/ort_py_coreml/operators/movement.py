@@ -1,0 +1,282 @@
+"""Operators that move elements and compute nothing."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ort_py.contracts import NodeSpec
+from ort_py_coreml.operators.operator import Constants, Operator, Var, attribute, constant, integers, shape_of, sizes
+
+if TYPE_CHECKING:
+    from ort_py_coreml.lowering import Lowering
+
+__all__ = ["OPERATORS"]
+
+
+def _target(node: NodeSpec, graph: Constants) -> list[int] | str:
+    """Return the target of a Reshape in which at most one size is -1, or the reason why there is none."""
+    before = shape_of(node)
+    wanted = integers(node, graph, 1, "shape") or []
+    if attribute(node, "allowzero", 0) and 0 in wanted:
+        return "its result is empty"
+    resolved = [before[axis] if dim == 0 else dim for axis, dim in enumerate(wanted)]
+    if all(isinstance(dim, int) for dim in before) and -1 in resolved:
+        known = math.prod(dim for dim in resolved if dim != -1)
+        resolved = [math.prod(before) // known if dim == -1 else dim for dim in resolved]
+    target = [dim if isinstance(dim, int) else -1 for dim in resolved]
+    if target.count(-1) > 1:
+        return "more than one size of its result is not known"
+    return target
+
+
+def _check_reshape(node: NodeSpec, graph: Constants) -> str | None:
+    target = _target(node, graph)
+    return target if isinstance(target, str) else None
+
+
+def _reshape(lowering: Lowering, node: NodeSpec) -> Var:
+    target = _target(node, lowering.graph)
+    assert not isinstance(target, str)
+    return lowering.mb.reshape(x=lowering.read(node.inputs[0]), shape=target)
+
+
+def _flat(node: NodeSpec) -> list[int]:
+    """Return the target of a Flatten; a size that is not known is -1."""
+    shape = shape_of(node)
+    axis = int(attribute(node, "axis", 1))
+    axis += len(shape) if axis < 0 else 0
+    parts = shape[:axis], shape[axis:]
+    return [math.prod(part) if all(isinstance(dim, int) for dim in part) else -1 for part in parts]
+
+
+def _check_flatten(node: NodeSpec, graph: Constants) -> str | None:
+    return "no size of its result is known" if _flat(node) == [-1, -1] else None
+
+
+def _flatten(lowering: Lowering, node: NodeSpec) -> Var:
+    return lowering.mb.reshape(x=lowering.read(node.inputs[0]), shape=_flat(node))
+
+
+def _check_squeeze(node: NodeSpec, graph: Constants) -> str | None:
+    if integers(node, graph, 1, "axes") is None and sizes(node) is None:
+        return "which axes it removes depends on sizes that are not known"
+    return None
+
+
+def _squeeze(lowering: Lowering, node: NodeSpec) -> Var:
+    shape = shape_of(node)
+    given = integers(node, lowering.graph, 1, "axes")
+    axes = [a for a, dim in enumerate(shape) if dim == 1] if given is None else sorted({a % len(shape) for a in given})
+    x = lowering.read(node.inputs[0])
+    return lowering.mb.squeeze(x=x, axes=axes) if axes else lowering.mb.identity(x=x)
+
+
+def _unsqueeze(lowering: Lowering, node: NodeSpec) -> Var:
+    given = integers(node, lowering.graph, 1, "axes") or []
+    rank = len(shape_of(node)) + len(given)
+    x = lowering.read(node.inputs[0])
+    axes = sorted(axis % rank for axis in given)
+    return lowering.mb.expand_dims(x=x, axes=axes) if axes else lowering.mb.identity(x=x)
+
+
+def _transpose(lowering: Lowering, node: NodeSpec) -> Var:
+    rank = len(shape_of(node))
+    return lowering.mb.transpose(
+        x=lowering.read(node.inputs[0]), perm=[int(one) for one in attribute(node, "perm", range(rank - 1, -1, -1))]
+    )
+
+
+def _concat(lowering: Lowering, node: NodeSpec) -> Var:
+    values = [lowering.read(value) for value in node.inputs]
+    if len(values) == 1:
+        return lowering.mb.identity(x=values[0])
+    return lowering.mb.concat(values=values, axis=int(attribute(node, "axis", 1)) % len(shape_of(node)))
+
+
+def _cuts(node: NodeSpec, graph: Constants) -> dict[int, tuple[int | None, int | None, int]] | str:
+    """Return begin, end (None for the border) and step of each axis that a Slice cuts, or why MIL has no such cut."""
+    shape = shape_of(node)
+    starts = integers(node, graph, 1, "starts") or []
+    ends = integers(node, graph, 2, "ends") or []
+    axes = integers(node, graph, 3, "axes") or list(range(len(starts)))
+    steps = integers(node, graph, 4, "steps") or [1] * len(starts)
+    cuts: dict[int, tuple[int | None, int | None, int]] = {}
+    for axis, start, end, step in zip(axes, starts, ends, steps, strict=True):
+        if step < 1:
+            return "it goes backwards"
+        size = shape[axis]
+        if isinstance(size, int):
+            cuts[axis % len(shape)] = slice(start, end, step).indices(size)
+        elif start == 0 and end >= 2**31 - 1:
+            cuts[axis % len(shape)] = None, None, step
+        else:
+            return f"it cuts axis {axis}, whose size is not known"
+    return cuts
+
+
+def _check_slice(node: NodeSpec, graph: Constants) -> str | None:
+    cuts = _cuts(node, graph)
+    return cuts if isinstance(cuts, str) else None
+
+
+def _slice(lowering: Lowering, node: NodeSpec) -> Var:
+    cuts = _cuts(node, lowering.graph)
+    assert not isinstance(cuts, str)
+    whole = None, None, 1
+    each = [cuts.get(axis, whole) for axis in range(len(shape_of(node)))]
+    return lowering.mb.slice_by_index(
+        x=lowering.read(node.inputs[0]),
+        begin=[begin or 0 for begin, _, _ in each],
+        end=[end or 0 for _, end, _ in each],
+        stride=[step for _, _, step in each],
+        begin_mask=[begin is None for begin, _, _ in each],
+        end_mask=[end is None for _, end, _ in each],
+    )
+
+
+def _parts(node: NodeSpec, graph: Constants) -> list[int] | str:
+    """Return the sizes of the parts of a Split, or why they are not known."""
+    shape = shape_of(node)
+    given = integers(node, graph, 1, "split")
+    if given is not None:
+        return "a part is empty" if 0 in given else given
+    size = shape[int(attribute(node, "axis", 0))]
+    if not isinstance(size, int):
+        return "the size of its axis is not known"
+    count = int(attribute(node, "num_outputs", len(node.outputs)))
+    each = -(-size // count)
+    parts = [each] * (count - 1) + [size - each * (count - 1)]
+    return "a part is empty" if min(parts) < 1 else parts
+
+
+def _check_split(node: NodeSpec, graph: Constants) -> str | None:
+    parts = _parts(node, graph)
+    return parts if isinstance(parts, str) else None
+
+
+def _split(lowering: Lowering, node: NodeSpec) -> list[Var]:
+    parts = _parts(node, lowering.graph)
+    assert not isinstance(parts, str)
+    x = lowering.read(node.inputs[0])
+    if len(parts) == 1:
+        return [lowering.mb.identity(x=x)]
+    axis = int(attribute(node, "axis", 0)) % len(shape_of(node))
+    return list(lowering.mb.split(x=x, split_sizes=parts, axis=axis))
+
+
+def _check_pad(node: NodeSpec, graph: Constants) -> str | None:
+    if attribute(node, "mode", "constant") != "constant":
+        return f"it pads in mode {attribute(node, 'mode', '')}"
+    if any(one < 0 for one in integers(node, graph, 1, "pads") or []):
+        return "its padding is negative"
+    number = constant(node, graph, 2)
+    if number is not None and not np.isfinite(np.asarray(number)).all():
+        return "it pads with a number that is not finite"
+    return None
+
+
+def _pad(lowering: Lowering, node: NodeSpec) -> Var:
+    graph, rank = lowering.graph, len(shape_of(node))
+    pads = integers(node, graph, 1, "pads") or []
+    axes = integers(node, graph, 3, "axes") or list(range(rank))
+    given = constant(node, graph, 2)
+    number = attribute(node, "value", 0.0) if given is None else np.asarray(given).reshape(-1)[0]
+    wide = [0] * 2 * rank
+    for place, axis in enumerate(axes):
+        wide[2 * (axis % rank)], wide[2 * (axis % rank) + 1] = pads[place], pads[place + len(axes)]
+    return lowering.mb.pad(x=lowering.read(node.inputs[0]), pad=wide, mode="constant", constant_val=np.float32(number))
+
+
+def _repeats(node: NodeSpec, graph: Constants) -> list[int] | str:
+    """Return how often an Expand repeats each axis of its result, or why that is not known."""
+    shape = sizes(node)
+    if shape is None:
+        return "sizes of its data are not known"
+    wanted = integers(node, graph, 1, "shape") or []
+    if 0 in wanted:
+        return "its result is empty"
+    result = np.broadcast_shapes(shape, wanted)
+    shape = (1,) * (len(result) - len(shape)) + shape
+    return [dim // own for dim, own in zip(result, shape, strict=True)]
+
+
+def _check_expand(node: NodeSpec, graph: Constants) -> str | None:
+    repeats = _repeats(node, graph)
+    return repeats if isinstance(repeats, str) else None
+
+
+def _expand(lowering: Lowering, node: NodeSpec) -> Var:
+    repeats = _repeats(node, lowering.graph)
+    assert not isinstance(repeats, str)
+    x, more = lowering.read(node.inputs[0]), len(repeats) - len(shape_of(node))
+    if more:
+        x = lowering.mb.expand_dims(x=x, axes=list(range(more)))
+    return lowering.mb.tile(x=x, reps=repeats)
+
+
+def _check_tile(node: NodeSpec, graph: Constants) -> str | None:
+    return "its result is empty" if 0 in (integers(node, graph, 1, "repeats") or [0]) else None
+
+
+def _tile(lowering: Lowering, node: NodeSpec) -> Var:
+    return lowering.mb.tile(x=lowering.read(node.inputs[0]), reps=integers(node, lowering.graph, 1, "repeats"))
+
+
+def _check_gather(node: NodeSpec, graph: Constants) -> str | None:
+    found = constant(node, graph, 1)
+    shape = shape_of(node)
+    size = shape[int(attribute(node, "axis", 0))]
+    if found is None or not found.size:
+        return "it takes no elements"
+    if not isinstance(size, int):
+        return "the size of its axis is not known"
+    if found.min() < -size or found.max() >= size:
+        return "an index is out of range"
+    return None
+
+
+def _gather(lowering: Lowering, node: NodeSpec) -> Var:
+    axis = int(attribute(node, "axis", 0)) % len(shape_of(node))
+    found = constant(node, lowering.graph, 1)
+    assert found is not None
+    indices = np.where(found < 0, found + shape_of(node)[axis], found).astype(np.int32)
+    return lowering.mb.gather(x=lowering.read(node.inputs[0]), indices=indices, axis=axis)
+
+
+def _check_blocks(node: NodeSpec, graph: Constants) -> str | None:
+    if len(shape_of(node)) != 4:
+        return "its data does not have four axes"
+    if attribute(node, "mode", "DCR") != "DCR":
+        return f"its mode is {attribute(node, 'mode', '')}"
+    return "its blocks have one element" if int(attribute(node, "blocksize", 0)) < 2 else None
+
+
+def _depth_to_space(lowering: Lowering, node: NodeSpec) -> Var:
+    return lowering.mb.depth_to_space(x=lowering.read(node.inputs[0]), block_size=int(attribute(node, "blocksize", 0)))
+
+
+def _space_to_depth(lowering: Lowering, node: NodeSpec) -> Var:
+    return lowering.mb.space_to_depth(x=lowering.read(node.inputs[0]), block_size=int(attribute(node, "blocksize", 0)))
+
+
+_SECOND = frozenset({1})
+
+OPERATORS = {
+    "Concat": Operator(_concat, since=4),
+    "DepthToSpace": Operator(_depth_to_space, _check_blocks),
+    "Expand": Operator(_expand, _check_expand, _SECOND),
+    "Flatten": Operator(_flatten, _check_flatten),
+    "Gather": Operator(_gather, _check_gather, _SECOND),
+    "Pad": Operator(_pad, _check_pad, frozenset({1, 2, 3}), since=2),
+    "Reshape": Operator(_reshape, _check_reshape, _SECOND, since=5),
+    "Slice": Operator(_slice, _check_slice, frozenset({1, 2, 3, 4})),
+    "SpaceToDepth": Operator(_space_to_depth, _check_blocks),
+    "Split": Operator(_split, _check_split, _SECOND, since=2),
+    "Squeeze": Operator(_squeeze, _check_squeeze, _SECOND),
+    "Tile": Operator(_tile, _check_tile, _SECOND, since=6),
+    "Transpose": Operator(_transpose),
+    "Unsqueeze": Operator(_unsqueeze, constants=_SECOND),
+}

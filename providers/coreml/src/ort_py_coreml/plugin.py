@@ -1,0 +1,75 @@
+"""Target of the entry point: registers the factory of CoreMLExecutionProvider.
+
+Discovery imports this module to list providers, so it must not import coremltools. The probe looks at the system and at
+installed packages only.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any
+
+from ort_py.contracts import Availability, IExecutionProvider, OptionSpec, ProviderFactory, SessionContext
+from ort_py.devices import HOST, DeviceClass
+from ort_py.hooks import hookimpl
+from ort_py_coreml.options import OPTIONS
+
+__all__ = ["CoreMLProviderFactory", "ort_py_providers"]
+
+NAME = "CoreMLExecutionProvider"
+
+
+class CoreMLProviderFactory(ProviderFactory):
+    """Describes the provider and makes one for each session."""
+
+    @property
+    def name(self) -> str:
+        """onnxruntime's name of its Core ML provider."""
+        return NAME
+
+    @property
+    def vendor(self) -> str:
+        """Vendor of the library."""
+        return "Apple"
+
+    @property
+    def device_class(self) -> DeviceClass:
+        """Core ML uses the Neural Engine where there is one."""
+        return DeviceClass.NPU
+
+    @property
+    def option_schema(self) -> Sequence[OptionSpec]:
+        """See `options`."""
+        return OPTIONS
+
+    def probe(self) -> Availability:
+        """Return whether Core ML can run models here, or what is missing."""
+        if sys.platform != "darwin":
+            return Availability(
+                False,
+                reason=f"Core ML is part of macOS, and this is {sys.platform}",
+                fix="run the model with another provider; packages for Core ML can be built on every system",
+            )
+        try:
+            found = version("coremltools")
+        except PackageNotFoundError:
+            return Availability(False, reason="coremltools is not installed", fix="pip install coremltools")
+        return Availability(True, reason=f"coremltools {found}", devices=(HOST,))
+
+    def create(self, options: Mapping[str, Any], context: SessionContext) -> IExecutionProvider:
+        """Make a provider for one session.
+
+        Raises:
+            EPFail: coremltools cannot be imported, or does not run models here.
+        """
+        from ort_py_coreml.provider import CoreMLProvider
+
+        return CoreMLProvider(NAME, options, context)
+
+
+@hookimpl
+def ort_py_providers() -> Iterable[ProviderFactory]:
+    """Register one factory."""
+    return [CoreMLProviderFactory()]

@@ -1,0 +1,159 @@
+"""The provider of a session: claims of regions that Core ML takes and that pay, and their compilation."""
+
+from __future__ import annotations
+
+import math
+import tempfile
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import coremltools
+
+from ort_py.contracts import (
+    ArtifactValidity,
+    Capability,
+    CompiledRegion,
+    GraphView,
+    KernelLookup,
+    NodeSpec,
+    Refusal,
+    RegionProvider,
+    RegionView,
+    SessionContext,
+)
+from ort_py_coreml import runtime
+from ort_py_coreml.lowering import program_of
+from ort_py_coreml.operators import is_heavy, refusal
+from ort_py_coreml.package import Border, facts_in, save, unpack
+from ort_py_coreml.region import CoreMLRegion
+
+__all__ = ["CoreMLProvider"]
+
+_LARGE = 65536
+"""Elements of a tensor from which an operator of a few instructions an element is worth a call of some 100 µs."""
+
+_MOVES = frozenset({"Flatten", "Identity", "Reshape", "Squeeze", "Transpose", "Unsqueeze"})
+
+
+class CoreMLProvider(RegionProvider):
+    """Compiles regions for Core ML; runs no single kernels.
+
+    Args:
+        name: As registered by the plug-in.
+        options: Validated options.
+        context: The session's wishes.
+
+    Raises:
+        EPFail: Core ML cannot run models here.
+    """
+
+    def __init__(self, name: str, options: Mapping[str, Any], context: SessionContext) -> None:
+        self._name = name
+        self._units = str(options["MLComputeUnits"])
+        self._cache = str(options["ModelCacheDirectory"])
+        self._static = bool(options["RequireStaticInputShapes"])
+        self._longest = int(options["max_dimension"])
+        self._most_regions = int(options["max_regions"])
+        self._claim_small = bool(options["claim_small"])
+        self._half = context.precision == "float16"
+        self._runtime = runtime.open_runtime()
+        self._facts = {
+            "coremltools": coremltools.__version__,
+            "float16": self._half,
+            "max_dimension": self._longest,
+        }
+
+    @property
+    def name(self) -> str:
+        """Name as registered by the plug-in."""
+        return self._name
+
+    @property
+    def checks_inputs(self) -> bool:
+        """False: what Core ML does with shapes and indices that the specification forbids is not documented."""
+        return False
+
+    @property
+    def computes_empty_values(self) -> bool:
+        """False: Core ML has no arrays without elements."""
+        return False
+
+    @property
+    def dequantizes_constants(self) -> bool:
+        """Return True, because weights are written as floating-point numbers."""
+        return True
+
+    def precision_refusal(self, precision: str) -> str | None:
+        """Core ML computes float32 models in float32 or float16."""
+        return None if precision in {"float32", "float16"} else f"Core ML does not compute in {precision}"
+
+    def refusal(self, node: NodeSpec, graph: GraphView) -> str | None:
+        """See `operators`."""
+        return refusal(node, graph, static=self._static)
+
+    def group_refusal(self, nodes: Sequence[NodeSpec], graph: GraphView) -> str | None:
+        """A call costs some 100 µs: it takes a product, or a large tensor."""
+        if self._claim_small or any(is_heavy(node, graph) or _is_large(node) for node in nodes):
+            return None
+        return f"does not pay: too little work for a call, no product and no tensor of {_LARGE:,} elements or more"
+
+    def get_capability(self, graph: GraphView, kernels: KernelLookup) -> Capability:
+        """Claim regions, unless the graph would fall into many: each border costs copies and a call."""
+        found = super().get_capability(graph, kernels)
+        if len(found.claims) <= self._most_regions:
+            return found
+        reason = _fragmentation(graph, found, self._most_regions)
+        claimed = [index for claim in found.claims for index in claim.nodes]
+        return Capability((), (*found.refusals, *(Refusal(index, reason) for index in sorted(claimed))))
+
+    def compile(self, region: RegionView) -> CompiledRegion:
+        """Write the region as an ML program, convert that to a package, and load it.
+
+        Raises:
+            EPFail: coremltools does not convert the program.
+        """
+        program = program_of(region)
+        folder, package = _new_package()
+        return self._loaded(package, folder, save(program, package, self._longest, half=self._half))
+
+    def validate(self, artifact: bytes) -> ArtifactValidity:
+        """Return whether it was made by this version of coremltools with these options."""
+        return ArtifactValidity.VALID if facts_in(artifact) == self._facts else ArtifactValidity.STALE
+
+    def restore(self, artifact: bytes) -> CompiledRegion:
+        """Load a package that was kept.
+
+        Raises:
+            EPFail: The artifact is damaged.
+        """
+        folder, package = _new_package()
+        return self._loaded(package, folder, unpack(artifact, package))
+
+    def _loaded(self, package: Path, folder: tempfile.TemporaryDirectory[str], border: Border) -> CoreMLRegion:
+        model = self._runtime.load(package, self._units, self._cache)
+        return CoreMLRegion(package, folder, border, model, self._facts)
+
+
+def _new_package() -> tuple[tempfile.TemporaryDirectory[str], Path]:
+    folder = tempfile.TemporaryDirectory(prefix="ort-py-coreml-")
+    return folder, Path(folder.name) / "region.mlpackage"
+
+
+def _fragmentation(graph: GraphView, found: Capability, most: int) -> str:
+    """Return why a graph is left to others, with the operators that cut it."""
+    cutting = Counter(graph.nodes[one.node].op_type for one in found.refusals)
+    named = ", ".join(f"{name} ({count})" for name, count in cutting.most_common(5))
+    return (
+        f"the graph would fall into {len(found.claims)} regions, and max_regions is {most}; "
+        f"nodes that Core ML does not take: {named}"
+    )
+
+
+def _is_large(node: NodeSpec) -> bool:
+    value = node.outputs[0]
+    shape = None if value is None else value.shape
+    if shape is None or node.op_type in _MOVES:
+        return False
+    return math.prod(dim for dim in shape if isinstance(dim, int)) >= _LARGE

@@ -1,0 +1,103 @@
+"""A compiled region: a model package, the model that was loaded from it, and the state of a frame.
+
+The model is shared by threads, whose runs take turns.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import threading
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ort_py.contracts import CompiledRegion, FrameResources, RegionInstance, RunDeclined
+from ort_py_coreml.package import Border, pack
+from ort_py_coreml.runtime import Model
+
+__all__ = ["CoreMLRegion"]
+
+Array = np.ndarray[Any, Any]
+
+
+class CoreMLRegion(CompiledRegion):
+    """A region.
+
+    Args:
+        package: The package, in a folder that the region owns.
+        folder: That folder.
+        border: Inputs and outputs of the package.
+        model: The model that was loaded from it.
+        facts: What has to be equal for its bytes to be valid elsewhere.
+    """
+
+    def __init__(
+        self,
+        package: Path,
+        folder: tempfile.TemporaryDirectory[str],
+        border: Border,
+        model: Model,
+        facts: Mapping[str, Any],
+    ) -> None:
+        self._package, self._folder = package, folder
+        self._facts = facts
+        self.border = border
+        self._model: Model | None = model
+        self._lock = threading.Lock()
+
+    def instantiate(self, frame: FrameResources) -> RegionInstance:
+        """Return a frame's state."""
+        return _Instance(self)
+
+    def predict(self, feeds: Mapping[str, Array]) -> Mapping[str, Array]:
+        """Run once, when no other thread does."""
+        with self._lock:
+            assert self._model is not None, "frames are closed before their region"
+            return self._model.predict(feeds)
+
+    def serialize(self) -> bytes:
+        """Return the package as bytes."""
+        return pack(self._package, self.border, self._facts)
+
+    def close(self) -> None:
+        """Release the model, and delete the package."""
+        self._model = None
+        self._folder.cleanup()
+
+
+class _Instance(RegionInstance):
+    """A frame's state of a region."""
+
+    def __init__(self, region: CoreMLRegion) -> None:
+        self._region = region
+        self._feeds: dict[str, Array] = {}
+        self._wanted: Sequence[Array | None] = ()
+
+    def bind(self, inputs: Sequence[Any], outputs: Sequence[Any | None]) -> None:
+        """Note this run's arrays.
+
+        Raises:
+            RunDeclined: The package was not made for these shapes.
+        """
+        arrays = [np.asarray(array) for array in inputs]
+        reason = self._region.border.refusal(tuple(array.shape for array in arrays))
+        if reason is not None:
+            raise RunDeclined(reason, early=True)
+        self._feeds = {f"in{number}": array for number, array in enumerate(arrays)}
+        self._wanted = outputs
+
+    def __call__(self) -> Sequence[Any]:
+        """Run, and copy the results to where they are wanted."""
+        feeds, self._feeds = self._feeds, {}
+        found = self._region.predict(feeds)
+        results: list[Array] = []
+        for number, wanted in enumerate(self._wanted):
+            result = np.asarray(found[f"out{number}"])
+            fits = wanted is not None and wanted.shape == result.shape
+            written = wanted if fits and wanted is not None else np.empty(result.shape, np.float32)
+            written[...] = result
+            results.append(written)
+        self._wanted = ()
+        return results

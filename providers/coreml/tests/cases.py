@@ -1,0 +1,240 @@
+"""A few nodes of every operator that the provider takes, with their inputs and constants."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+from onnx import NodeProto
+
+from providers.coreml.tests.models import model, node
+
+__all__ = ["CASES", "Case"]
+
+Array = np.ndarray[Any, Any]
+IMAGE = (2, 6, 7, 9)
+
+
+class Case(NamedTuple):
+    """One or more nodes that compute ``y``.
+
+    Attributes:
+        nodes: The nodes.
+        shapes: Shape of each input.
+        constants: Their constants.
+        opset: Version of ai.onnx.
+        positive: Whether the inputs are between 0.1 and 0.9.
+    """
+
+    nodes: list[NodeProto]
+    shapes: dict[str, tuple[int, ...]]
+    constants: dict[str, Array]
+    opset: int = 20
+    positive: bool = False
+
+    def feeds(self) -> dict[str, Array]:
+        """Return numbers on both sides of zero, the same each time."""
+        rng = np.random.default_rng(zlib.crc32(str(self.nodes).encode()))
+        if self.positive:
+            return {name: rng.uniform(0.1, 0.9, shape).astype(np.float32) for name, shape in self.shapes.items()}
+        return {name: rng.normal(0, 2, shape).astype(np.float32) for name, shape in self.shapes.items()}
+
+    def model(self, *, dynamic: bool = False) -> bytes:
+        """Return the model."""
+        return model(self.nodes, self.feeds(), self.constants, opset=self.opset, dynamic=dynamic)
+
+
+def _weight(*shape: int) -> Array:
+    rng = np.random.default_rng(zlib.crc32(bytes(shape)))
+    return rng.normal(0, 1, shape).astype(np.float32)
+
+
+def _numbers(*numbers: int) -> Array:
+    return np.array(numbers, np.int64)
+
+
+def _one(made: NodeProto, *shapes: tuple[int, ...], opset: int = 20, positive: bool = False, **constants: Any) -> Case:
+    return Case([made], dict(zip(("x", "z", "u"), shapes, strict=False)), constants, opset, positive)
+
+
+def _elementwise() -> Iterator[Case]:
+    for name in [
+        "Abs",
+        "Atan",
+        "Ceil",
+        "Clip",
+        "Cos",
+        "Cosh",
+        "Elu",
+        "Erf",
+        "Exp",
+        "Floor",
+        "Gelu",
+        "HardSigmoid",
+        "HardSwish",
+        "LeakyRelu",
+        "Mish",
+        "Neg",
+        "Reciprocal",
+        "Relu",
+        "Round",
+        "Selu",
+        "Sigmoid",
+        "Sign",
+        "Sin",
+        "Sinh",
+        "Softplus",
+        "Softsign",
+        "Tan",
+        "Tanh",
+        "ThresholdedRelu",
+    ]:
+        yield _one(node(name, "x"), (3, 5, 7))
+    for name in ["Acos", "Asin", "Atanh", "Log", "Sqrt"]:
+        yield _one(node(name, "x"), (3, 5, 7), positive=True)
+    yield _one(node("Swish", "x"), (3, 5), opset=24)
+    yield _one(node("Swish", "x", alpha=0.5), (3, 5), opset=24)
+    yield _one(node("Gelu", "x", approximate="tanh"), (3, 5, 7))
+    yield _one(node("Elu", "x", alpha=0.5), (37,))
+    yield _one(node("LeakyRelu", "x", alpha=-0.5), (37,))
+    yield _one(node("Selu", "x", alpha=0.5, gamma=3.0), (37,))
+    yield _one(node("ThresholdedRelu", "x", alpha=-0.5), (37,))
+    yield _one(node("HardSigmoid", "x", alpha=0.5, beta=0.25), (37,))
+    yield _one(node("Clip", "x low high"), (3, 5, 7), low=np.array(-1, np.float32), high=np.array(0.5, np.float32))
+    yield _one(node("Clip", "x - high"), (3, 5, 7), high=np.array(0.5, np.float32))
+    yield _one(node("Clip", "x low high"), (3, 5, 7), low=np.array(1, np.float32), high=np.array(0.5, np.float32))
+    for name in ("Add", "Sub", "Mul", "Div", "Max", "Min", "PRelu"):
+        yield _one(node(name, "x z"), (2, 3, 5, 7), (2, 3, 5, 7))
+        yield _one(node(name, "x z"), (2, 3, 5, 7), (5, 1))
+        yield _one(node(name, "x c"), (2, 3, 5, 7), c=_weight(3, 1, 1))
+    yield _one(node("Pow", "x z"), (3, 5), (5,), positive=True)
+    for name in ("Add", "Div"):
+        yield _one(node(name, "x z"), (5, 1), (2, 3, 1, 7))
+        yield _one(node(name, "c x"), (2, 3, 5, 7), c=_weight(1))
+    for name in ("Sum", "Max", "Mean"):
+        yield _one(node(name, "x z u"), (2, 3, 7), (3, 1), (7,))
+    yield Case([node("Identity", "x", "a"), node("Add", "a x")], {"x": (3, 5)}, {})
+
+
+def _products() -> Iterator[Case]:
+    yield _one(node("MatMul", "x w"), (5, 7), w=_weight(7, 11))
+    yield _one(node("MatMul", "x w"), (2, 3, 5, 7), w=_weight(7, 11))
+    yield _one(node("MatMul", "x z"), (2, 3, 5, 7), (3, 7, 11))
+    yield _one(node("MatMul", "x z"), (2, 1, 5, 7), (1, 3, 7, 4))
+    yield _one(node("Gemm", "x w b"), (5, 7), w=_weight(7, 11), b=_weight(11))
+    yield _one(node("Gemm", "x w b", transB=1, beta=0.5), (5, 7), w=_weight(11, 7), b=_weight(5, 1))
+    yield _one(node("Gemm", "x w z", transA=1, alpha=2.0), (7, 5), (5, 11), w=_weight(7, 11))
+    yield _one(node("Gemm", "x w"), (5, 7), w=_weight(7, 11))
+
+
+def _movement() -> Iterator[Case]:
+    yield _one(node("Transpose", "x", perm=[0, 2, 3, 1]), IMAGE)
+    yield _one(node("Transpose", "x"), (2, 3, 5))
+    yield _one(node("Reshape", "x shape"), (2, 3, 4, 5), shape=_numbers(0, -1, 5))
+    yield _one(node("Reshape", "x shape"), (2, 3, 4), shape=_numbers(-1, 3, 2, 2))
+    yield _one(node("Flatten", "x", axis=2), (2, 3, 4, 5))
+    yield _one(node("Flatten", "x", axis=-1), (2, 3, 4, 5))
+    yield _one(node("Squeeze", "x axes"), (1, 3, 1, 5), axes=_numbers(0, -2))
+    yield _one(node("Squeeze", "x"), (1, 3, 1, 5))
+    yield _one(node("Unsqueeze", "x axes"), (3, 5), axes=_numbers(0, -1))
+    yield _one(node("Concat", "x z", axis=-1), (2, 3, 4), (2, 3, 5))
+    yield _one(node("Concat", "x c z x", axis=1), (2, 3, 4), (2, 1, 4), c=_weight(2, 2, 4))
+    cut: dict[str, Any] = {"starts": _numbers(1, -3), "ends": _numbers(3, 2**62), "axes": _numbers(0, -1)}
+    yield _one(node("Slice", "x starts ends axes"), (4, 6, 9), **cut)
+    yield _one(node("Slice", "x starts ends axes steps"), (4, 6, 9), **cut, steps=_numbers(1, 2))
+    yield _one(
+        node("Pad", "x pads number"), (2, 3, 4), pads=_numbers(0, 1, 2, 1, 0, 3), number=np.array(0.5, np.float32)
+    )
+    yield _one(node("Pad", "x pads - axes"), (2, 3, 4), pads=_numbers(1, 2, 3, 0), axes=_numbers(-1, 0))
+    yield _one(node("DepthToSpace", "x", blocksize=2), (2, 12, 3, 5))
+    yield _one(node("SpaceToDepth", "x", blocksize=2), (2, 3, 4, 6))
+    yield _one(node("Expand", "x shape"), (3, 1), shape=_numbers(2, 1, 4))
+    yield _one(node("Expand", "x shape"), (3, 1, 5), shape=_numbers(4, 1))
+    yield _one(node("Tile", "x repeats"), (3, 1, 5), repeats=_numbers(1, 3, 2))
+    yield _one(node("Gather", "x indices", axis=1), (3, 4, 5), indices=_numbers(-1, 0, 2))
+    yield _one(node("Gather", "x indices", axis=-1), (3, 4, 5), indices=np.array([[1, -5], [0, 4]]))
+    yield _one(node("Gather", "x indices"), (3, 4, 5), indices=np.array(-2))
+    parts = node("Split", "x sizes", "a b", axis=1)
+    yield Case([parts, node("Concat", "b a", axis=1)], {"x": (2, 7, 3)}, {"sizes": _numbers(3, 4)})
+    uneven = [node("Split", "x", "a b c", axis=-1, num_outputs=3), node("Concat", "c a b", axis=2)]
+    yield Case(uneven, {"x": (2, 3, 8)}, {})
+
+
+def _windows() -> Iterator[Case]:
+    forms: list[tuple[int, tuple[int, ...], dict[str, Any]]] = [
+        (1, (8, 6, 3, 3), {}),
+        (1, (5, 6, 3, 2), {"strides": [2, 1], "dilations": [1, 2], "pads": [1, 0, 2, 1]}),
+        (2, (8, 3, 3, 3), {"auto_pad": "SAME_UPPER", "strides": [2, 2]}),
+        (6, (6, 1, 3, 3), {"auto_pad": "SAME_LOWER", "strides": [2, 2]}),
+        (6, (12, 1, 3, 5), {"pads": [1, 2, 1, 2], "auto_pad": "NOTSET"}),
+        (1, (5, 6, 2, 2), {"auto_pad": "VALID"}),
+    ]
+    for group, weight, more in forms:
+        made = node("Conv", "x w b", group=group, **more)
+        yield _one(made, IMAGE, w=_weight(*weight), b=_weight(weight[0]))
+    yield _one(node("Conv", "x w", pads=[1, 1]), (2, 4, 9), w=_weight(3, 4, 3))
+    yield _one(node("Conv", "x w", pads=[1, 0, 1, 1, 2, 0]), (1, 2, 4, 5, 6), w=_weight(3, 2, 3, 2, 2))
+    transposed: list[tuple[int, tuple[int, ...], dict[str, Any]]] = [
+        (1, (6, 4, 3, 3), {}),
+        (1, (6, 4, 2, 3), {"strides": [2, 3], "pads": [1, 0, 0, 1]}),
+        (2, (6, 2, 3, 3), {"strides": [2, 2], "dilations": [2, 1]}),
+        (3, (6, 1, 3, 3), {}),
+    ]
+    for group, weight, more in transposed:
+        made = node("ConvTranspose", "x w b", group=group, **more)
+        yield _one(made, IMAGE, w=_weight(*weight), b=_weight(weight[1] * group))
+    yield _one(node("ConvTranspose", "x w", strides=[2]), (2, 4, 9), w=_weight(4, 3, 3))
+    for name in ("AveragePool", "MaxPool"):
+        yield _one(node(name, "x", kernel_shape=[2, 3]), IMAGE)
+        yield _one(node(name, "x", kernel_shape=[3, 3], strides=[2, 2], pads=[1, 1, 1, 1]), IMAGE)
+        yield _one(node(name, "x", kernel_shape=[3, 3], strides=[2, 2], ceil_mode=1), (1, 3, 7, 9))
+        yield _one(node(name, "x", kernel_shape=[3, 3], auto_pad="SAME_UPPER", strides=[2, 2]), IMAGE)
+        yield _one(node(name, "x", kernel_shape=[3], pads=[1, 1]), (2, 4, 9))
+    yield _one(node("AveragePool", "x", kernel_shape=[3, 3], pads=[1, 0, 1, 2], count_include_pad=1), IMAGE)
+
+
+def _reductions() -> Iterator[Case]:
+    yield _one(node("GlobalAveragePool", "x"), IMAGE)
+    yield _one(node("GlobalMaxPool", "x"), IMAGE)
+    for name in ["L1", "L2", "LogSum", "LogSumExp", "Max", "Mean", "Min", "Prod", "Sum", "SumSquare"]:
+        positive = name == "LogSum"
+        yield _one(node(f"Reduce{name}", "x axes"), (2, 3, 4, 5), axes=_numbers(1, -1), positive=positive)
+        yield _one(node(f"Reduce{name}", "x axes", keepdims=0), (2, 3, 4, 5), axes=_numbers(2), positive=positive)
+    yield _one(node("ReduceMean", "x"), (2, 3, 4, 5))
+    yield _one(node("ReduceMean", "x", axes=[1], keepdims=0), (2, 3, 4), opset=13)
+
+
+def _normalizations() -> Iterator[Case]:
+    for axis in (0, 1, -1):
+        yield _one(node("Softmax", "x", axis=axis), (3, 5, 7))
+        yield _one(node("LogSoftmax", "x", axis=axis), (3, 5, 7))
+    statistics: dict[str, Any] = {"s": _weight(6), "o": _weight(6), "m": _weight(6), "v": np.abs(_weight(6)) + 0.1}
+    yield _one(node("BatchNormalization", "x s o m v"), IMAGE, **statistics)
+    yield _one(node("InstanceNormalization", "x s o", epsilon=0.01), IMAGE, s=_weight(6), o=_weight(6))
+    yield _one(node("LRN", "x", size=3, alpha=0.5, bias=2.0), IMAGE)
+    yield _one(node("LayerNormalization", "x s o"), (2, 3, 8), s=_weight(8), o=_weight(8))
+    yield _one(node("LayerNormalization", "x s", axis=1, epsilon=0.01), (2, 3, 8), s=_weight(3, 8))
+    yield _one(node("RMSNormalization", "x s"), (2, 3, 8), opset=23, s=_weight(8))
+    yield _one(node("RMSNormalization", "x s", axis=1), (2, 3, 8), opset=23, s=_weight(3, 8))
+
+
+def _resizing() -> Iterator[Case]:
+    for mode, coordinates in (
+        ("linear", "half_pixel"),
+        ("linear", "pytorch_half_pixel"),
+        ("linear", "align_corners"),
+        ("nearest", "asymmetric"),
+    ):
+        nearest = "floor" if mode == "nearest" else "round_prefer_floor"
+        more = {"mode": mode, "coordinate_transformation_mode": coordinates, "nearest_mode": nearest}
+        yield _one(node("Resize", "x - scales", **more), IMAGE, scales=np.array([1, 1, 2, 3], np.float32))
+    yield _one(node("Resize", "x - - sizes", mode="linear"), (1, 2, 5, 3), sizes=_numbers(1, 2, 10, 9))
+
+
+_FAMILIES = (_elementwise, _products, _movement, _windows, _reductions, _normalizations, _resizing)
+CASES = {
+    f"{number} {case.nodes[0].op_type}": case
+    for number, case in enumerate(case for family in _FAMILIES for case in family())
+}

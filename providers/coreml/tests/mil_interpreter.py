@@ -1,0 +1,387 @@
+"""Computes ML programs with NumPy, after the documentation of MIL's operators.
+
+Core ML itself runs on macOS only. Programs are walked as coremltools gives them, before they are converted or after
+they were loaded from a package, so that the tests see what Core ML would read. `test_interpreter` compares these
+functions with what coremltools computes for operators of constants.
+
+https://apple.github.io/coremltools/source/coremltools.converters.mil.mil.ops.defs.html
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import coremltools
+import numpy as np
+from coremltools.converters.mil.frontend.milproto.load import load
+
+from ort_py_coreml.toolkit import BUILDING
+
+__all__ = ["InterpretedModel", "InterpretedRuntime", "evaluate", "loaded_program"]
+
+Array = np.ndarray[Any, Any]
+
+
+def loaded_program(package: Path) -> Any:
+    """Return the program of a package."""
+    with BUILDING:
+        model = coremltools.models.MLModel(str(package), skip_model_load=True)
+        spec = model.get_spec()
+        return load(spec, specification_version=spec.specificationVersion, file_weights_dir=model.weights_dir)
+
+
+def evaluate(program: Any, feeds: Mapping[str, Array]) -> dict[str, Array]:
+    """Compute the function `main` of a program.
+
+    Raises:
+        KeyError: An operator is not known here.
+    """
+    function = program.functions["main"]
+    values: dict[Any, Any] = {var: np.asarray(feeds[name]) for name, var in function.inputs.items()}
+
+    def value(var: Any) -> Any:
+        if isinstance(var, (list, tuple)):
+            return [value(one) for one in var]
+        return values[var] if var in values else var.val  # noqa: SIM401 - only constants have a value
+
+    for operation in function.operations:
+        if operation.op_type == "const":
+            continue
+        given = {name: value(var) for name, var in operation.inputs.items() if var is not None}
+        found = OPERATIONS[operation.op_type](**given)
+        for var, result in zip(operation.outputs, found if isinstance(found, list) else [found], strict=True):
+            declared = tuple(size if isinstance(size, int) else None for size in var.shape)
+            assert all(size in (None, own) for size, own in zip(declared, np.shape(result), strict=True)), (
+                f"{operation.op_type} gives {np.shape(result)} where the program says {var.shape}"
+            )
+            values[var] = result
+    return {var.name: values[var] for var in function.outputs}
+
+
+class InterpretedModel:
+    """A package that is computed here."""
+
+    def __init__(self, package: Path) -> None:
+        self._program = loaded_program(package)
+
+    def predict(self, feeds: Mapping[str, Array]) -> Mapping[str, Array]:
+        """Compute the package's program."""
+        return evaluate(self._program, feeds)
+
+
+class InterpretedRuntime:
+    """Stands in for Core ML."""
+
+    def __init__(self) -> None:
+        self.loads: list[tuple[str, str]] = []
+
+    def load(self, package: Path, units: str, cache: str) -> InterpretedModel:
+        """Load a package, and note the options."""
+        self.loads.append((units, cache))
+        return InterpretedModel(package)
+
+
+def _axes(axes: Any, x: Array) -> tuple[int, ...]:
+    return tuple(range(x.ndim)) if axes is None else tuple(int(axis) for axis in np.atleast_1d(axes))
+
+
+def _reduction(function: Callable[..., Any]) -> Callable[..., Any]:
+    def reduce(x: Array, axes: Any = None, keep_dims: Any = False) -> Array:
+        return np.asarray(function(x, axis=_axes(axes, x), keepdims=bool(keep_dims)), x.dtype)
+
+    return reduce
+
+
+def _log_sum_exp(x: Array, axis: tuple[int, ...], keepdims: bool) -> Array:
+    most = x.max(axis=axis, keepdims=True)
+    found = np.log(np.exp(x - most).sum(axis=axis, keepdims=True)) + most
+    return np.asarray(found if keepdims else found.squeeze(axis))
+
+
+def _windows(x: Array, kernel: Any, strides: Any, dilations: Any, pad: Any, fill: float) -> Array:
+    """All windows: batch, channels, place in the window, place of the window."""
+    kernel, strides, dilations = ([int(one) for one in given] for given in (kernel, strides, dilations))
+    pads = [(int(pad[2 * axis]), int(pad[2 * axis + 1])) for axis in range(len(kernel))]
+    wide = np.pad(x, [(0, 0), (0, 0), *pads], constant_values=fill)
+    spans = [(size - 1) * gap + 1 for size, gap in zip(kernel, dilations, strict=True)]
+    places = [(size - span) // stride + 1 for size, span, stride in zip(wide.shape[2:], spans, strides, strict=True)]
+    found = np.empty((*x.shape[:2], math.prod(kernel), *places), x.dtype)
+    for number, offset in enumerate(product(*map(range, kernel))):
+        cut = tuple(
+            slice(one * gap, one * gap + (count - 1) * stride + 1, stride)
+            for one, gap, count, stride in zip(offset, dilations, places, strides, strict=True)
+        )
+        found[:, :, number] = wide[(slice(None), slice(None), *cut)]
+    return found
+
+
+def _conv(
+    x: Array, weight: Array, strides: Any, pad: Any, dilations: Any, groups: Any, pad_type: Any, bias: Any = None
+) -> Array:
+    assert pad_type == "custom"
+    groups, kernel = int(groups), weight.shape[2:]
+    found = _windows(x.astype(np.float64), kernel, strides, dilations, pad, 0.0)
+    places = found.shape[3:]
+    found = found.reshape(x.shape[0], groups, -1, math.prod(places))
+    result = np.einsum("ngkp,gok->ngop", found, weight.reshape(groups, weight.shape[0] // groups, -1))
+    result = result.reshape(x.shape[0], weight.shape[0], *places)
+    if bias is not None:
+        result += bias.reshape(-1, *(1,) * len(places))
+    return np.asarray(result, x.dtype)
+
+
+def _conv_transpose(
+    x: Array,
+    weight: Array,
+    strides: Any,
+    pad: Any,
+    dilations: Any,
+    groups: Any,
+    pad_type: Any,
+    bias: Any = None,
+    output_shape: Any = None,
+) -> Array:
+    assert pad_type == "custom"
+    groups = int(groups)
+    kernel, each = weight.shape[2:], weight.shape[1]
+    count = len(kernel)
+    whole = [
+        (x.shape[2 + axis] - 1) * int(strides[axis]) + (kernel[axis] - 1) * int(dilations[axis]) + 1
+        for axis in range(count)
+    ]
+    result: Array = np.zeros((x.shape[0], each * groups, *whole), np.float64)
+    given: Array = x.astype(np.float64).reshape(x.shape[0], groups, -1, *x.shape[2:])
+    own: Array = weight.astype(np.float64).reshape(groups, -1, *weight.shape[1:])
+    for offset in product(*map(range, kernel)):
+        place: tuple[Any, ...] = (..., *offset)
+        chosen = own[place]
+        part = np.einsum("ngc...,gco->ngo...", given, chosen)
+        cut = tuple(slice(offset[axis] * int(dilations[axis]), None, int(strides[axis])) for axis in range(count))
+        target = result[(slice(None), slice(None), *cut)]
+        target[(slice(None), slice(None), *(slice(size) for size in x.shape[2:]))] += part.reshape(
+            x.shape[0], each * groups, *x.shape[2:]
+        )
+    cut = tuple(slice(int(pad[2 * axis]), whole[axis] - int(pad[2 * axis + 1])) for axis in range(count))
+    result = result[(slice(None), slice(None), *cut)]
+    if bias is not None:
+        result = result + bias.reshape(-1, *(1,) * count)
+    assert output_shape is None or tuple(output_shape) == result.shape
+    return result.astype(x.dtype)
+
+
+def _max_pool(x: Array, kernel_sizes: Any, strides: Any, pad: Any, pad_type: Any, ceil_mode: Any = False) -> Array:
+    assert pad_type == "custom"
+    assert not ceil_mode
+    return np.asarray(_windows(x, kernel_sizes, strides, [1] * len(kernel_sizes), pad, -np.inf).max(axis=2))
+
+
+def _avg_pool(
+    x: Array,
+    kernel_sizes: Any,
+    strides: Any,
+    pad: Any,
+    pad_type: Any,
+    exclude_padding_from_average: Any = False,
+    ceil_mode: Any = False,
+) -> Array:
+    assert pad_type == "custom"
+    assert not ceil_mode
+    ones = [1] * len(kernel_sizes)
+    total = _windows(x, kernel_sizes, strides, ones, pad, 0.0).sum(axis=2)
+    count = _windows(np.ones_like(x), kernel_sizes, strides, ones, pad, 0.0).sum(axis=2)
+    return np.asarray(total / (count if exclude_padding_from_average else math.prod(kernel_sizes)), x.dtype)
+
+
+def _channels(numbers: Any, x: Array) -> Any:
+    return numbers.reshape(-1, *(1,) * (x.ndim - 2))
+
+
+def _batch_norm(x: Array, mean: Array, variance: Array, gamma: Array, beta: Array, epsilon: float) -> Array:
+    scale = gamma / np.sqrt(variance + epsilon)
+    return np.asarray((x - _channels(mean, x)) * _channels(scale, x) + _channels(beta, x), x.dtype)
+
+
+def _instance_norm(x: Array, gamma: Array, beta: Array, epsilon: float) -> Array:
+    axes = tuple(range(2, x.ndim))
+    found = (x - x.mean(axes, keepdims=True)) / np.sqrt(x.var(axes, keepdims=True) + epsilon)
+    return np.asarray(found * _channels(gamma, x) + _channels(beta, x), x.dtype)
+
+
+def _layer_norm(x: Array, axes: Any, epsilon: float, gamma: Any = None, beta: Any = None) -> Array:
+    over = _axes(axes, x)
+    found = (x - x.mean(over, keepdims=True)) / np.sqrt(x.var(over, keepdims=True) + epsilon)
+    return np.asarray(found * (1 if gamma is None else gamma) + (0 if beta is None else beta), x.dtype)
+
+
+def _local_response_norm(x: Array, size: Any, alpha: float, beta: float, k: float) -> Array:
+    half = int(size) // 2
+    wide = np.pad(x**2, [(0, 0), (half, half), *[(0, 0)] * (x.ndim - 2)])
+    total = sum(wide[:, first : first + x.shape[1]] for first in range(int(size)))
+    return np.asarray(x / (k + alpha / size * total) ** beta, x.dtype)
+
+
+def _softmax(x: Array, axis: Any) -> Array:
+    found = np.exp(x - x.max(axis=int(axis), keepdims=True))
+    return np.asarray(found / found.sum(axis=int(axis), keepdims=True))
+
+
+def _gelu(x: Array, mode: Any = "EXACT") -> Array:
+    if mode == "TANH_APPROXIMATION":
+        return np.asarray(0.5 * x * (1 + np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3))), x.dtype)
+    assert mode == "EXACT"
+    return np.asarray(0.5 * x * (1 + _erf(x / math.sqrt(2))), x.dtype)
+
+
+def _erf(x: Array) -> Array:
+    return np.asarray(np.vectorize(math.erf)(x), x.dtype)
+
+
+def _matmul(x: Array, y: Array, transpose_x: Any = False, transpose_y: Any = False) -> Array:
+    first, second = np.swapaxes(x, -1, -2) if transpose_x else x, np.swapaxes(y, -1, -2) if transpose_y else y
+    return np.asarray(first @ second)
+
+
+def _slice_by_index(
+    x: Array, begin: Any, end: Any, stride: Any = None, begin_mask: Any = None, end_mask: Any = None, **_: Any
+) -> Array:
+    cut = tuple(
+        slice(
+            None if begin_mask is not None and begin_mask[axis] else int(begin[axis]),
+            None if end_mask is not None and end_mask[axis] else int(end[axis]),
+            1 if stride is None else int(stride[axis]),
+        )
+        for axis in range(x.ndim)
+    )
+    return x[cut]
+
+
+def _pad(x: Array, pad: Any, mode: Any = "constant", constant_val: Any = 0.0) -> Array:
+    assert mode == "constant"
+    pairs = [(int(pad[place]), int(pad[place + 1])) for place in range(0, len(pad), 2)]
+    return np.pad(x, [(0, 0)] * (x.ndim - len(pairs)) + pairs, constant_values=constant_val)
+
+
+def _split(x: Array, split_sizes: Any, axis: Any, num_splits: Any = None) -> list[Array]:
+    return np.split(x, np.cumsum(split_sizes)[:-1], int(axis))
+
+
+def _depth_to_space(x: Array, block_size: Any) -> Array:
+    n, c, h, w = x.shape
+    b = int(block_size)
+    return x.reshape(n, b, b, c // b**2, h, w).transpose(0, 3, 4, 1, 5, 2).reshape(n, c // b**2, h * b, w * b)
+
+
+def _space_to_depth(x: Array, block_size: Any) -> Array:
+    n, c, h, w = x.shape
+    b = int(block_size)
+    return x.reshape(n, c, h // b, b, w // b, b).transpose(0, 3, 5, 1, 2, 4).reshape(n, c * b**2, h // b, w // b)
+
+
+def _nearest(x: Array, scale_factor_height: Any, scale_factor_width: Any) -> Array:
+    return x.repeat(int(scale_factor_height), -2).repeat(int(scale_factor_width), -1)
+
+
+def _bilinear(x: Array, scale_factor_height: Any, scale_factor_width: Any, align_corners: Any) -> Array:
+    for axis, scale in ((-2, scale_factor_height), (-1, scale_factor_width)):
+        size = x.shape[axis]
+        wide = math.floor(size * float(scale))
+        number = np.arange(wide)
+        if align_corners:
+            at = number * ((size - 1) / max(wide - 1, 1))
+        else:
+            at = number * (size / wide) + 0.5 * (size / wide) - 0.5
+        at = at.clip(0, size - 1)
+        low = np.floor(at).astype(int)
+        high = np.minimum(low + 1, size - 1)
+        shape = [1] * x.ndim
+        shape[axis] = wide
+        part = (at - low).reshape(shape)
+        x = (x.take(low, axis) * (1 - part) + x.take(high, axis) * part).astype(x.dtype)
+    return x
+
+
+def _binary(function: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda x, y: np.asarray(function(x, y))
+
+
+def _unary(function: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda x: np.asarray(function(x), x.dtype)
+
+
+OPERATIONS: dict[str, Callable[..., Any]] = {
+    **{
+        name: _unary(getattr(np, name))
+        for name in ["abs", "ceil", "cos", "cosh", "exp", "floor", "sign", "sin", "sinh", "sqrt", "tan", "tanh"]
+    },
+    "acos": _unary(np.arccos),
+    "asin": _unary(np.arcsin),
+    "atan": _unary(np.arctan),
+    "atanh": _unary(np.arctanh),
+    "erf": _erf,
+    "cast": lambda x, dtype: x.astype({"fp16": np.float16, "fp32": np.float32, "int32": np.int32}[str(dtype)]),
+    "identity": _unary(lambda x: x),
+    "relu": _unary(lambda x: np.maximum(x, 0)),
+    "round": _unary(np.rint),
+    "sigmoid": _unary(lambda x: 1 / (1 + np.exp(-x))),
+    "silu": _unary(lambda x: x / (1 + np.exp(-x))),
+    "softplus": _unary(lambda x: np.logaddexp(x, np.float32(0))),
+    "softsign": _unary(lambda x: x / (1 + abs(x))),
+    "gelu": _gelu,
+    "log": lambda x, epsilon: np.asarray(np.log(x + epsilon), x.dtype),
+    "rsqrt": lambda x, epsilon: np.asarray(1 / np.sqrt(x + epsilon), x.dtype),
+    "elu": lambda x, alpha: np.where(x > 0, x, alpha * np.expm1(x)).astype(x.dtype),
+    "leaky_relu": lambda x, alpha: np.where(x >= 0, x, alpha * x).astype(x.dtype),
+    "sigmoid_hard": lambda x, alpha, beta: np.clip(alpha * x + beta, 0, 1).astype(x.dtype),
+    "clip": lambda x, alpha, beta: np.clip(x, alpha, beta),  # noqa: PLW0108 - the names of the operands
+    "select": lambda cond, a, b: np.where(cond, a, b),  # noqa: PLW0108 - likewise
+    "greater": _binary(np.greater),
+    "less": _binary(np.less),
+    "add": _binary(np.add),
+    "sub": _binary(np.subtract),
+    "mul": _binary(np.multiply),
+    "real_div": _binary(np.divide),
+    "pow": _binary(np.power),
+    "maximum": _binary(np.maximum),
+    "minimum": _binary(np.minimum),
+    "square": _unary(np.square),
+    "matmul": _matmul,
+    "linear": lambda x, weight, bias=0.0: x @ weight.T + bias,
+    "conv": _conv,
+    "conv_transpose": _conv_transpose,
+    "max_pool": _max_pool,
+    "avg_pool": _avg_pool,
+    "batch_norm": _batch_norm,
+    "instance_norm": _instance_norm,
+    "layer_norm": _layer_norm,
+    "local_response_norm": _local_response_norm,
+    "softmax": _softmax,
+    "reduce_l1_norm": _reduction(lambda x, **more: abs(x).sum(**more)),
+    "reduce_l2_norm": _reduction(lambda x, **more: np.sqrt((x**2).sum(**more))),
+    "reduce_log_sum": _reduction(lambda x, **more: np.log(x.sum(**more))),
+    "reduce_log_sum_exp": _reduction(_log_sum_exp),
+    "reduce_max": _reduction(np.max),
+    "reduce_mean": _reduction(np.mean),
+    "reduce_min": _reduction(np.min),
+    "reduce_prod": _reduction(np.prod),
+    "reduce_sum": _reduction(np.sum),
+    "reduce_sum_square": _reduction(lambda x, **more: (x**2).sum(**more)),
+    "transpose": lambda x, perm: x.transpose([int(axis) for axis in perm]),
+    "reshape": lambda x, shape: x.reshape([int(size) for size in shape]),
+    "squeeze": lambda x, axes: x.squeeze(tuple(int(axis) for axis in axes)),
+    "expand_dims": lambda x, axes: np.expand_dims(x, tuple(int(axis) for axis in axes)),
+    "concat": lambda values, axis, interleave=False: np.concatenate(values, int(axis)),
+    "slice_by_index": _slice_by_index,
+    "split": _split,
+    "pad": _pad,
+    "tile": lambda x, reps: np.tile(x, [int(one) for one in reps]),
+    "gather": lambda x, indices, axis, batch_dims=0, validate_indices=False: x.take(indices, int(axis)),
+    "depth_to_space": _depth_to_space,
+    "space_to_depth": _space_to_depth,
+    "upsample_nearest_neighbor": _nearest,
+    "upsample_bilinear": _bilinear,
+}
+"""How each operator is computed, by its name in MIL."""

@@ -1,0 +1,102 @@
+"""The interpreter of the tests agrees with what coremltools itself computes for operators of constants."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from coremltools.converters.mil import Builder
+from coremltools.converters.mil.mil import Function, Placeholder, Program, types
+
+from ort_py.contracts import RegionView
+from ort_py_coreml import lowering, provider
+from ort_py_coreml.toolkit import TARGET
+from ort_py_kit.tolerances import assert_close
+from providers.coreml.tests.cases import CASES
+from providers.coreml.tests.mil_interpreter import OPERATIONS, evaluate
+from providers.coreml.tests.models import open_session
+
+pytestmark = pytest.mark.usefixtures("interpreted")
+
+_NOT_COMPUTED_BY_COREMLTOOLS = frozenset(
+    [
+        "avg_pool",
+        "batch_norm",
+        "conv",
+        "conv_transpose",
+        "depth_to_space",
+        "gelu",
+        "instance_norm",
+        "local_response_norm",
+        "max_pool",
+        "silu",
+        "space_to_depth",
+        "upsample_bilinear",
+        "upsample_nearest_neighbor",
+    ]
+)
+"""Operators for which only the documentation says what they compute, and onnxruntime what ONNX's operator does."""
+
+
+def _programs(name: str, monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """Return the programs of a case as they are before conversion."""
+    found: list[Any] = []
+    write = lowering.program_of
+
+    def noted(region: RegionView) -> Any:
+        found.append(write(region))
+        return found[-1]
+
+    monkeypatch.setattr(provider, "program_of", noted)
+    open_session(CASES[name].model()).close()
+    return [one.program for one in found]
+
+
+def _folded(operation: Any, given: dict[str, Any]) -> list[Any]:
+    """Return what coremltools computes for an operation of constants; None for each result that it leaves open."""
+    program = Program()
+    with Function({"in0": Placeholder((1,), dtype=types.fp32)}, opset_version=TARGET) as function:
+        found = getattr(Builder, operation.op_type)(**given)
+        outputs = list(found) if isinstance(found, (list, tuple)) else [found]
+        function.set_outputs(outputs)
+        program.add_function("main", function)
+    return [one.val for one in outputs]
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_operators_of_constants(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    case = CASES[name]
+    for program in _programs(name, monkeypatch):
+        function = program.functions["main"]
+        values: dict[Any, Any] = dict(zip(function.inputs.values(), case.feeds().values(), strict=True))
+        for operation in function.operations:
+            if operation.op_type == "const":
+                continue
+
+            def value(var: Any) -> Any:
+                if isinstance(var, (list, tuple)):
+                    return [value(one) for one in var]
+                return values[var] if var in values else var.val  # noqa: B023, SIM401 - called in this round of the loop
+
+            given = {key: value(var) for key, var in operation.inputs.items() if var is not None}
+            own = OPERATIONS[operation.op_type](**given)
+            own = own if isinstance(own, list) else [own]
+            theirs = _folded(operation, given)
+            computed = all(one is not None for one in theirs)
+            assert computed or operation.op_type in _NOT_COMPUTED_BY_COREMLTOOLS, operation.op_type
+            if computed:
+                assert_close(
+                    [np.asarray(one, np.float32) for one in own], [np.asarray(one, np.float32) for one in theirs]
+                )
+            values.update(zip(operation.outputs, own, strict=True))
+
+
+def test_an_operator_that_is_not_known_is_an_error() -> None:
+    """A case must not pass because a part of its program was not computed."""
+    program = Program()
+    with Function({"in0": Placeholder((2,), dtype=types.fp32)}, opset_version=TARGET) as function:
+        function.set_outputs([Builder.cumsum(x=function.inputs["in0"], axis=0)])
+        program.add_function("main", function)
+    with pytest.raises(KeyError, match="cumsum"):
+        evaluate(program, {"in0": np.ones(2, np.float32)})

@@ -1,0 +1,37 @@
+"""Every operator that the provider takes, against onnxruntime: its program is computed as its package holds it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import onnxruntime
+import pytest
+from onnx.reference import ReferenceEvaluator
+
+from ort_py_coreml.operators import FAMILIES
+from ort_py_kit.tolerances import assert_close
+from providers.coreml.tests.cases import CASES, Case
+from providers.coreml.tests.models import run_here
+
+pytestmark = pytest.mark.usefixtures("interpreted")
+
+_UNKNOWN_TO_ONNXRUNTIME = {"Swish"}
+
+
+def _expected(data: bytes, case: Case) -> list[np.ndarray[Any, Any]]:
+    if case.nodes[0].op_type in _UNKNOWN_TO_ONNXRUNTIME:
+        return list(ReferenceEvaluator(data).run(None, case.feeds()))
+    return list(onnxruntime.InferenceSession(data, providers=["CPUExecutionProvider"]).run(None, case.feeds()))
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_results(name: str) -> None:
+    case = CASES[name]
+    data = case.model()
+    assert_close(run_here(data, case.feeds()), _expected(data, case), context=name)
+
+
+def test_every_operator_has_a_case() -> None:
+    there = {made.op_type for case in CASES.values() for made in case.nodes}
+    assert there == {name for words in FAMILIES.values() for name in words.split()}

@@ -1,0 +1,228 @@
+"""Sessions: what is claimed, shapes that change, options, the cache, threads."""
+
+from __future__ import annotations
+
+import tempfile
+import threading
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnxruntime
+import pytest
+from onnx import NodeProto
+
+import ort_py as ort
+from ort_py.errors import OptionError
+from ort_py_kit.tolerances import assert_close
+from providers.coreml.tests.mil_interpreter import InterpretedRuntime
+from providers.coreml.tests.models import PROVIDER, model, node, open_session, run_plain
+
+RNG = np.random.default_rng(11)
+
+
+def _numbers(*shape: int) -> Any:
+    return RNG.normal(0, 1, shape).astype(np.float32)
+
+
+def _cnn(*, dynamic: bool = True) -> tuple[bytes, dict[str, Any]]:
+    """Convolutions with a residual sum, pooling, and a classifier."""
+    nodes = [
+        node("Conv", "x w1 b1", "a", pads=[1, 1, 1, 1], strides=[2, 2]),
+        node("Relu", "a", "r"),
+        node("Conv", "r w2 b2", "c", pads=[1, 1, 1, 1], group=8),
+        node("BatchNormalization", "c s o m v", "n"),
+        node("HardSwish", "n", "h"),
+        node("Add", "h r", "sum"),
+        node("GlobalAveragePool", "sum", "p"),
+        node("Flatten", "p", "f"),
+        node("Gemm", "f w3 b3", "g", transB=1),
+        node("Softmax", "g", "y"),
+    ]
+    constants = {
+        "w1": _numbers(8, 3, 3, 3), "b1": _numbers(8), "w2": _numbers(8, 1, 3, 3), "b2": _numbers(8),
+        "s": _numbers(8), "o": _numbers(8), "m": _numbers(8), "v": abs(_numbers(8)) + 1,
+        "w3": _numbers(5, 8), "b3": _numbers(5),
+    }  # fmt: skip
+    return model(nodes, {"x": _numbers(2, 3, 16, 20)}, constants, dynamic=dynamic), {"x": _numbers(2, 3, 16, 20)}
+
+
+def _attention() -> tuple[bytes, dict[str, Any]]:
+    """A layer of a transformer, for sequences of any length."""
+    width, heads = 24, 3
+    nodes: list[NodeProto] = [node("LayerNormalization", "x s o", "n")]
+    for name in "qkv":
+        nodes += [
+            node("MatMul", f"n w{name}", f"{name}1"),
+            node("Add", f"{name}1 b{name}", f"{name}2"),
+            node("Reshape", f"{name}2 heads", f"{name}3"),
+            node("Transpose", f"{name}3", f"{name}4", perm=[0, 2, 3, 1] if name == "k" else [0, 2, 1, 3]),
+        ]
+    nodes += [
+        node("MatMul", "q4 k4", "scores"),
+        node("Mul", "scores scale", "scaled"),
+        node("Softmax", "scaled", "p", axis=-1),
+        node("MatMul", "p v4", "mixed"),
+        node("Transpose", "mixed", "t", perm=[0, 2, 1, 3]),
+        node("Reshape", "t whole", "u"),
+        node("MatMul", "u wo", "z"),
+        node("Add", "z x", "sum"),
+        node("Gelu", "sum", "y"),
+    ]
+    constants = {f"w{name}": _numbers(width, width) / 5 for name in "qkvo"} | {
+        f"b{name}": _numbers(width) for name in "qkv"
+    }
+    constants |= {"s": _numbers(width), "o": _numbers(width), "scale": np.array(8**-0.5, np.float32)}
+    shapes = {"heads": np.array([1, -1, heads, width // heads]), "whole": np.array([1, -1, width])}
+    x = _numbers(1, 7, width)
+    data = model(nodes, {"x": x}, constants | shapes, dynamic=frozenset({1}))
+    return data, {"x": x}
+
+
+def _expected(data: bytes, feeds: dict[str, Any]) -> list[Any]:
+    return list(onnxruntime.InferenceSession(data, providers=["CPUExecutionProvider"]).run(None, feeds))
+
+
+@pytest.mark.parametrize("make", [_cnn, _attention])
+def test_a_model_runs_as_one_region(make: Any, interpreted: InterpretedRuntime) -> None:
+    data, feeds = make()
+    with open_session(data) as session:
+        assert {one.provider for one in session.placement.nodes} == {PROVIDER}
+        assert len(interpreted.loads) == 1
+        assert_close(session.run(None, feeds), _expected(data, feeds))
+        assert not session.fallback_report
+
+
+def test_sizes_may_change_with_each_run(interpreted: InterpretedRuntime) -> None:
+    """One package takes them all, up to the largest size that it was made for."""
+    data, _ = _cnn()
+    with open_session(data, max_dimension=64) as session:
+        for batch, size in ((1, 5), (3, 64), (2, 9)):
+            feeds = {"x": _numbers(batch, 3, size, 7)}
+            assert_close(session.run(None, feeds), _expected(data, feeds))
+        assert "declined" not in session.plan
+        feeds = {"x": _numbers(1, 3, 65, 7)}
+        assert_close(session.run(None, feeds), _expected(data, feeds))
+        assert "declined 1 run(s)" in session.plan
+        assert not session.fallback_report
+    assert len(interpreted.loads) == 1
+
+
+def test_unknown_sizes_can_be_left_to_others(interpreted: InterpretedRuntime) -> None:
+    data, _ = _cnn()
+    with open_session(data, RequireStaticInputShapes=True) as session:
+        assert PROVIDER not in session.placement.counts()
+        reasons = {
+            reason for one in session.placement.nodes for provider, reason in one.refusals if provider == PROVIDER
+        }
+    assert reasons
+    assert all(reason.endswith("are not known, and RequireStaticInputShapes is set") for reason in reasons)
+    data, feeds = _cnn(dynamic=False)
+    with open_session(data, RequireStaticInputShapes=True) as session:
+        assert set(session.placement.counts()) == {PROVIDER}
+        assert_close(session.run(None, feeds), _expected(data, feeds))
+
+
+def test_small_regions_are_left_to_others(interpreted: InterpretedRuntime) -> None:
+    data = model([node("Relu", "x")], {"x": _numbers(3, 4)})
+    with open_session(data, claim_small=False) as session:
+        (one,) = session.placement.nodes
+        assert any("does not pay" in reason for _, reason in one.refusals)
+    large = model([node("Relu", "x")], {"x": np.zeros((300, 300), np.float32)})
+    with open_session(large, claim_small=False) as session:
+        assert set(session.placement.counts()) == {PROVIDER}
+
+
+def _shattered(parts: int) -> bytes:
+    """Products with an operator between them that the provider does not take."""
+    nodes = []
+    for part in range(parts):
+        nodes += [node("MatMul", f"x{part} w", f"a{part}"), node("CumSum", f"a{part} axis", f"x{part + 1}")]
+    nodes.append(node("Identity", f"x{parts}", "y"))
+    constants = {"w": np.eye(4, dtype=np.float32), "axis": np.array(0)}
+    return model(nodes, {"x0": _numbers(3, 4)}, constants)
+
+
+def test_a_graph_that_would_shatter_is_left_to_others(interpreted: InterpretedRuntime) -> None:
+    """The reason names the operators that cut it."""
+    with open_session(_shattered(3), max_regions=3, claim_small=False) as session:
+        assert session.placement.counts()[PROVIDER] == 3
+    with open_session(_shattered(4), max_regions=3, claim_small=False) as session:
+        assert PROVIDER not in session.placement.counts()
+        reasons = {dict(one.refusals).get(PROVIDER) for one in session.placement.nodes if one.op_type == "MatMul"}
+    assert reasons == {
+        "the graph would fall into 4 regions, and max_regions is 3; nodes that Core ML does not take: CumSum (4)"
+    }
+
+
+def test_float16_is_computed_where_the_session_asks_for_it(interpreted: InterpretedRuntime) -> None:
+    """Inputs and outputs of the package stay float32."""
+    data, feeds = _cnn(dynamic=False)
+    options = ort.SessionOptions()
+    options.precision = "float16"
+    with ort.InferenceSession(data, options, providers=[PROVIDER], provider_options=[{"claim_small": True}]) as session:
+        (found,) = session.run(None, feeds)
+        assert found.dtype == np.float32
+        assert not session.fallback_report
+        np.testing.assert_allclose(found, _expected(data, feeds)[0], atol=1e-2)
+        assert not np.array_equal(found, run_plain(data, feeds)[0])
+
+
+def test_options_reach_core_ml(interpreted: InterpretedRuntime, tmp_path: Path) -> None:
+    data, _ = _cnn()
+    more: dict[str, Any] = {"MLComputeUnits": "CPUAndGPU", "ModelCacheDirectory": str(tmp_path)}
+    open_session(data, **more).close()
+    assert interpreted.loads == [("CPUAndGPU", str(tmp_path))]
+
+
+def test_wrong_options_are_refused(interpreted: InterpretedRuntime) -> None:
+    data, _ = _cnn()
+    with pytest.raises(OptionError, match="MLComputeUnits"):
+        open_session(data, MLComputeUnits="Everything")
+
+
+def test_a_region_comes_back_from_the_cache(interpreted: InterpretedRuntime, tmp_path: Path) -> None:
+    """Another session with other options does not get it."""
+    data, feeds = _cnn()
+    options = ort.SessionOptions()
+    options.cache_dir = str(tmp_path)
+    found = []
+    for more in ({}, {}, {"max_dimension": 32}):
+        with ort.InferenceSession(
+            data, options, providers=[PROVIDER], provider_options=[{"claim_small": True, **more}]
+        ) as session:
+            found.append(session.run(None, feeds))
+    for one in found:
+        assert_close(one, _expected(data, feeds))
+
+
+def test_threads_take_turns(interpreted: InterpretedRuntime) -> None:
+    data, feeds = _cnn()
+    wanted = _expected(data, feeds)
+    failures: list[BaseException] = []
+    with open_session(data) as session:
+
+        def work() -> None:
+            try:
+                for _ in range(5):
+                    assert_close(session.run(None, feeds), wanted)
+            except BaseException as error:
+                failures.append(error)
+
+        workers = [threading.Thread(target=work) for _ in range(3)]
+        for worker in workers:
+            worker.start()
+        for worker in workers:
+            worker.join()
+    assert not failures
+
+
+def test_closed_sessions_leave_no_packages(
+    interpreted: InterpretedRuntime, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    data, feeds = _cnn()
+    with open_session(data) as session:
+        session.run(None, feeds)
+        assert list(tmp_path.glob("ort-py-coreml-*"))
+    assert not list(tmp_path.glob("ort-py-coreml-*"))
