@@ -582,6 +582,17 @@ def test_a_deconvolution_that_pads_by_itself(group: int) -> None:
     assert shape(model, "a") == ("N", 3 * group, 14, None)
 
 
+@pytest.mark.parametrize("mode", ["SAME_UPPER", "SAME_LOWER"])
+def test_a_deconvolution_with_a_stride_longer_than_its_kernel(mode: str) -> None:
+    """Its size is that of the input times the stride; ONNX's inference says 10, from the kernel."""
+    model = typed_model(
+        f"""g (float[N, 4, 4, 5] x, float[4, 1, 1, 5] w) => (float[A, B, C, D] y) {{
+            a = ConvTranspose<auto_pad = "{mode}", strides = [3, 2]>(x, w) y = Relu(a)
+        }}"""
+    )
+    assert shape(model, "a") == ("N", 1, 12, 10)
+
+
 @pytest.mark.parametrize("call", ["Reshape(x, table)", "Expand(x, table)", "Tile(x, table)"])
 def test_lists_of_two_axes_give_no_shape(call: str) -> None:
     """Older operator sets let ONNX's inference read them as if they were flat; every runtime refuses them."""

@@ -81,6 +81,13 @@ def test_squeezing_something_else_stays(axes: str) -> None:
     assert operators(model) == {"Unsqueeze": 1, "Squeeze": 1, "Neg": 1}
 
 
+def test_a_declared_shape_says_nothing_about_the_axes_that_are_squeezed() -> None:
+    """The number of axes follows from the sizes of the run: only one row makes the result a scalar."""
+    text = "g (float[N] x) => (float y) <int64[2] ends = {0, -1}> { a = Unsqueeze(x, ends) y = Squeeze(a) }"
+    model, _ = optimise(text, MergeReshapes(), feeds={"x": np.ones(5, np.float32)})
+    assert operators(model) == {"Unsqueeze": 1, "Squeeze": 1}
+
+
 def test_a_size_copied_from_between_stays() -> None:
     """Two sizes are only known when it runs, one of them that of the node between."""
     model, report = optimise(

@@ -26,7 +26,8 @@ def is_misread(node: Node) -> bool:
     A Squeeze without axes drops each axis that has one element in the run; ONNX takes sizes that it does not know for
     larger ones. Version 1 of Squeeze takes its axes to be sorted, and it and Unsqueeze count none from the end. Pools
     that round up get windows that begin behind the input, which the specification leaves out. A ConvTranspose that
-    pads for a size by itself gets the output padding on top, which only takes part in the computation of the pads.
+    pads for a size by itself gets the output padding on top, which only takes part in the computation of the pads, and
+    lacks what a stride leaves out beyond the kernel.
     Lists of sizes with two axes, which every runtime refuses, are read as if they were flat.
     """
     if node.domain:
@@ -35,7 +36,7 @@ def is_misread(node: Node) -> bool:
         return True
     if node.op_type == "ConvTranspose":
         same = node.attributes.get("auto_pad", "NOTSET") in {"SAME_UPPER", "SAME_LOWER"}
-        return same and any(node.attributes.get("output_padding") or ()) and "output_shape" not in node.attributes
+        return same and "output_shape" not in node.attributes
     if node.op_type in _POOLS:
         return node.opset_version < _FIRST_RIGHT_POOL and _reaches_beyond(node)
     if node.op_type not in {"Squeeze", "Unsqueeze"}:

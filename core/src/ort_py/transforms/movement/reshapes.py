@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ort_py.contracts import GraphEditor, NodeSpec, NodeTemplate, RewriteRule, TransformContext
+from ort_py.contracts import GraphEditor, NodeSpec, NodeTemplate, RewriteRule, TransformContext, ValueSpec
 from ort_py.dtypes import Shape
 from ort_py.transforms.chains import Chain, chain_of
 from ort_py.transforms.movement.unfailing import unsafe
@@ -96,6 +96,8 @@ def _target(node: NodeSpec, graph: GraphEditor) -> list[int] | None:
     """The shape to reshape to, with -1 for one unknown size. None if it must come from the shape in between."""
     result = node.outputs[0]
     known = result.shape if result is not None else None
+    if node.op_type == "Squeeze" and _axes(node, graph) is None and not _is_static(node.inputs[0]):
+        return None  # the number of axes follows from the sizes of the run, whatever the model declares
     shape = None if known is None else [size if isinstance(size, int) else -1 for size in known]
     if shape is None or shape.count(-1) > 1:
         shape = _requested_shape(node, graph)
@@ -105,6 +107,11 @@ def _target(node: NodeSpec, graph: GraphEditor) -> list[int] | None:
     if 0 in shape and (-1 in shape or node.opset_version < 14):
         return None
     return shape
+
+
+def _is_static(value: ValueSpec | None) -> bool:
+    shape = None if value is None else value.shape
+    return shape is not None and all(isinstance(size, int) for size in shape)
 
 
 def _requested_shape(node: NodeSpec, graph: GraphEditor) -> list[int] | None:
