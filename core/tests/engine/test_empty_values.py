@@ -38,7 +38,9 @@ class Full(RegionProvider):
 
     def __init__(self) -> None:
         self.empty = False
+        self.late = True
         self.runs = 0
+        self.shape: tuple[int, ...] = (4,)
 
     @property
     def name(self) -> str:
@@ -48,11 +50,15 @@ class Full(RegionProvider):
     def computes_empty_values(self) -> bool:
         return self.empty
 
+    @property
+    def computes_late_broadcasts(self) -> bool:
+        return self.late
+
     def refusal(self, node: NodeSpec, graph: GraphView) -> str | None:
         return None
 
     def compile(self, region: RegionView) -> CompiledRegion:
-        shapes = [(4,)] * len(region.outputs)
+        shapes = [self.shape] * len(region.outputs)
 
         def run(*inputs: Any) -> Sequence[Any]:
             self.runs += 1
@@ -127,3 +133,16 @@ def test_sizes_that_only_the_run_shows(full: Full) -> None:
     )
     (y,) = session.run(None, {"x": np.zeros(3, np.float32)})
     assert y.shape == (0,)
+
+
+@pytest.mark.parametrize("late", [True, False])
+def test_windows_that_only_the_run_shows_to_be_too_large(full: Full, late: bool) -> None:
+    """Kernels answer runs whose data are smaller than the window of a pool, unless the provider computes them."""
+    full.empty, full.late, full.shape = True, late, (1, 4, 1)
+    session = _open(
+        "g (float[1, 4, N] x) => (float[1, 4, M] y) { y = MaxPool <kernel_shape = [3], strides = [3]> (x) }"
+    )
+    for size, region in ((3, True), (2, late), (1, late), (5, True)):
+        x = np.arange(4 * size, dtype=np.float32).reshape(1, 4, size)
+        (y,) = session.run(None, {"x": x})
+        np.testing.assert_array_equal(y, np.full((1, 4, 1), WRONG) if region else x.max(2, keepdims=True))

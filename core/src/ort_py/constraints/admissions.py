@@ -26,7 +26,7 @@ class Admissions:
         rate: Multiplications that no thread exceeds in a second; None where nothing is known, so that no time is
             estimated.
         empty_values: Whether the region's provider computes values without elements as the specification says.
-        late_broadcasts: Whether it does so if an operand has a size of 1 that was not known before the run.
+        late_broadcasts: As `IExecutionProvider.computes_late_broadcasts`.
     """
 
     def __init__(

@@ -30,7 +30,7 @@ class Admission:
         bounds: (input, least, greatest, node, text) of elements to be compared in each run.
         largest: Bytes of the largest value that the region makes, and its name.
         empty: Name of an input of the region, or of a value that it makes, that has no elements; ``""`` for none.
-        late: Operator that repeats an operand along an axis that was not known to have the size 1; ``""`` for none.
+        late: Operator with a size in this run as of `NodeScope.note_late`; ``""`` for none.
         work: Multiplications of a run, 0 where they are not known.
     """
 
@@ -115,7 +115,7 @@ class GateProgram:
         bounds: (input, register of the least, of the greatest element, node, text) of index inputs.
         outputs: Registers of the sizes of each output, None where they depend on the data of the run.
         values: (register of the number of elements, bytes of one, name) of values inside.
-        late: (node, register) of operands that may be repeated along an axis of size 1.
+        late: (node, register) of conditions as of `NodeScope.note_late`.
         work: Register of the number of multiplications, None where it is not known.
         reads: Numbers of the inputs whose elements decide shapes.
     """

@@ -82,8 +82,8 @@ class Ledger(Protocol):
     def spend(self, work: Amount) -> None:
         """Note multiplications of a run."""
 
-    def repeat(self, late: Condition) -> None:
-        """Note when a size is repeated that is 1 in a run, though it may be any size."""
+    def note_late(self, condition: Condition) -> None:
+        """As `NodeScope.note_late`."""
 
 
 class NodeScope:
@@ -299,8 +299,12 @@ class NodeScope:
         for shape in shapes:
             for size, whole in zip(shape[::-1], result[::-1], strict=False):
                 if isinstance(size, Size) and size is not whole:
-                    self._ledger.repeat(all_of(equal(size, 1), negated(equal(whole, 1))))
+                    self.note_late(all_of(equal(size, 1), negated(equal(whole, 1))))
         return tuple(result)
+
+    def note_late(self, condition: Condition) -> None:
+        """Note when a size repeats an operand, or is smaller than the window of a pool, though it may be any size."""
+        self._ledger.note_late(condition)
 
     def spreads_to(self, place: int, target: Dims, what: str) -> None:
         """State that an input broadcasts to a shape without enlarging it."""

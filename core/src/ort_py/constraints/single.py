@@ -30,8 +30,8 @@ class _NoLedger:
     def require_elements(self, border: int, low: Amount, high: Amount, text: str) -> None:
         """Ignore the requirement: it is already decided."""
 
-    def repeat(self, late: Condition) -> None:
-        """Ignore the condition: kernels repeat operands as a run has them."""
+    def note_late(self, condition: Condition) -> None:
+        """Ignore the condition: kernels compute with the sizes of a run."""
 
     def spend(self, work: Amount) -> None:
         """Ignore the work."""

@@ -64,7 +64,7 @@ class Trace:
     Attributes:
         unchecked: Nodes that cannot be checked before they run.
         unsized: Nodes that make a value whose size depends on the data of a run.
-        late: Nodes that repeat an operand along an axis if it has the size 1 there in a run: number and condition.
+        late: As `NodeScope.note_late`: number of the node, and condition.
         values: Elements and type of what the nodes make, for limits of memory.
         work: Multiplications of a run; `UNKNOWN` if they cannot be computed.
     """
@@ -103,8 +103,8 @@ class _Ledger:
                 ConstraintFinding(self._node, "its indices point into an axis of unknown length")
             )
 
-    def repeat(self, late: Condition) -> None:
-        self._into.late.append((self._node, late))
+    def note_late(self, condition: Condition) -> None:
+        self._into.late.append((self._node, condition))
 
     def spend(self, work: Amount) -> None:
         self._into.work = work + self._into.work

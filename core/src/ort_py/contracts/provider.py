@@ -147,8 +147,8 @@ class IExecutionProvider(ABC):
 
     @property
     def computes_late_broadcasts(self) -> bool:
-        """Optional. True if its compiled regions compute what the specification says if an operand is repeated along an
-        axis that has the size 1 in a run, and whose size was not known when the region was compiled.
+        """Optional. True if its compiled regions compute what the specification says where a size that was not known
+        when the region was compiled is 1 in a run and repeats an operand, or is smaller than the window of a pool.
 
         If it is False, the engine leaves such runs to the kernels of the region's nodes.
         """

@@ -69,9 +69,8 @@ class ShapeCheck:
         """Look up or compute the admission for a set of shapes.
 
         Raises:
-            RunDeclined: A constraint of a node does not hold, and kernels may answer; or a value would be empty, or an
-                operand repeated, which the region's provider does not compute.
-            KernelInputError: It does not hold, and they may not.
+            RunDeclined: Kernels may answer, and a constraint is violated, or the provider does not compute such sizes.
+            KernelInputError: One is violated, and they may not.
             LimitError: A limit of the session would be exceeded.
         """
         admission = self.guarded(self.admissions.admit, key, inputs)
@@ -79,8 +78,8 @@ class ShapeCheck:
             # Kernels answer as they do for all runs of these shapes; where there are none, the engine says so.
             raise RunDeclined(f"'{admission.empty}' is empty, which the provider does not compute", early=True)
         if admission.late and not self.admissions.late_broadcasts:
-            reason = "an operand is broadcast along an axis whose size of 1 was not known when the region was compiled"
-            raise RunDeclined(f"{admission.late}: {reason}, which the provider does not compute", early=True)
+            reason = "a size that only the run shows repeats an operand or is less than a window, which the provider"
+            raise RunDeclined(f"{admission.late}: {reason} does not compute", early=True)
         return admission
 
     def guarded(self, check: Callable[..., T], *arguments: Any) -> T:
@@ -122,10 +121,7 @@ class AdmittedInstance(RegionInstance):
         """Check what is new about the inputs, then hand them on.
 
         Raises:
-            RunDeclined: A constraint of a node does not hold, and kernels may answer; or a value would be empty, or an
-                operand repeated, which the region's provider does not compute.
-            KernelInputError: It does not hold, and they may not.
-            LimitError: A limit of the session would be exceeded.
+            RunDeclined, KernelInputError, LimitError: As `ShapeCheck.admit`.
         """
         shapes = tuple([array.shape for array in inputs])
         if shapes != self._shapes or self._reads:

@@ -71,7 +71,9 @@ class OpenVINOProvider(RegionProvider):
 
     @property
     def computes_late_broadcasts(self) -> bool:
-        """False: a sum that is fused with a product gets memory of the product's shape."""
+        """False: a sum that is fused with a product gets memory of the product's shape, and a pool with a window larger
+        than its data leaves the results of the run before, or ends the process.
+        """
         return False
 
     def refusal(self, node: NodeSpec, graph: GraphView) -> str | None:

@@ -67,11 +67,10 @@ def _placed(n: NodeScope, sizes: Dims, kernel: Dims, *, pool: bool) -> list[Amou
         else:
             count = divide(room, stride) + 1
             if pool:  # A window larger than the picture by less than a stride counts; by less than two there is none.
+                n.note_late(less(room, 0))
                 count = choose(less(room, 0), 1 - divide(-room, stride), count)
         if pool:
-            n.require(
-                at_least(count, 0), "a window of {} is larger than the {} padded positions of an axis", extent, size
-            )
+            n.require(at_least(count, 0), "a window of {} is larger than the {} padded positions", extent, size)
         else:
             n.require(
                 at_least(count, 1), "a kernel of {} is larger than the {} positions of an axis, pads counted", extent,
