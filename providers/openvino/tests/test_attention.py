@@ -1,12 +1,17 @@
-"""Attention with as many tokens as heads, of known sizes: OpenVINO's generated loop would overwrite its operand."""
+"""Attention of known sizes that OpenVINO's generated loops would compute wrongly, or not at all."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
 
 from ort_py_kit.tolerances import assert_close
 from providers.openvino.tests.models import NAME, opened, runners
+
+SHAPES = {"a": (1, 2, 3), "b": (1, 3, 2), "v": (1, 2, 3)}
 
 
 @pytest.mark.parametrize(("tokens", "heads"), [(8, 8), (12, 12), (8, 12)])
@@ -30,3 +35,44 @@ def test_as_many_tokens_as_heads(tokens: int, heads: int) -> None:
         assert set(runners(session).values()) == {NAME}
         for _ in range(3):
             assert_close(session.run(None, {"q": q, "k": k, "v": v})[0], wanted)
+
+
+def _attended(a: np.ndarray, b: np.ndarray, v: np.ndarray) -> np.ndarray:
+    scores = np.matmul(a, b)
+    powers = np.exp(scores - scores.max(-1, keepdims=True))
+    result: np.ndarray = np.matmul(powers / powers.sum(-1, keepdims=True), v)
+    return result
+
+
+@pytest.mark.parametrize(
+    ("end", "closed"),
+    [
+        ("y = Identity(o) z = Sub(o, v)", lambda o, v: (o, o - v)),
+        ("y = Mul(o, v) z = Neg(y)", lambda o, v: (o * v, -o * v)),
+        ("z = Div(o, v) y = Abs(o)", lambda o, v: (np.abs(o), o / v)),
+    ],
+    ids=["itself", "its multiple", "a value that is looked at"],
+)
+def test_a_result_that_is_read_twice(end: str, closed: Callable[[Any, Any], tuple[Any, Any]]) -> None:
+    """By arithmetic and as an output of the region."""
+    text = f"""g (float[1, 2, 3] a, float[1, 3, 2] b, float[1, 2, 3] v) => (float[1, 2, 3] y, float[1, 2, 3] z) {{
+        m = MatMul(a, b) s = Softmax <axis = -1> (m) o = MatMul(s, v) {end}
+    }}"""
+    rng = np.random.default_rng(5)
+    feeds = {name: rng.uniform(0.5, 1, shape).astype(np.float32) for name, shape in SHAPES.items()}
+    with opened(text) as session:
+        assert NAME in runners(session).values()
+        for found, wanted in zip(session.run(None, feeds), closed(_attended(**feeds), feeds["v"]), strict=True):
+            assert_close(found, wanted)
+        assert not session.fallback_report
+
+
+def test_a_single_constant_value() -> None:
+    """One key whose value is one number: the generator takes it for a factor, and refuses."""
+    text = """g (float[1, 2, 2] a, float[1, 2, 1] b) => (float[1, 2, 1] y) <float[1, 1, 1] v = {0.5}> {
+        m = MatMul(a, b) s = Softmax <axis = -1> (m) y = MatMul(s, v)
+    }"""
+    with opened(text) as session:
+        assert set(runners(session).values()) == {NAME}
+        (y,) = session.run(None, {"a": np.ones((1, 2, 2), np.float32), "b": np.ones((1, 2, 1), np.float32)})
+        np.testing.assert_array_equal(y, np.full((1, 2, 1), 0.5, np.float32))

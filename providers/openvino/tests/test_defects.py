@@ -9,7 +9,7 @@ import onnxruntime
 import pytest
 
 from ort_py_kit.tolerances import assert_close
-from providers.openvino.tests.models import check, opened, parsed, refusals
+from providers.openvino.tests.models import NAME, check, opened, parsed, refusals, runners
 
 INF = np.inf
 SMALL = np.array([120, -3, 100], np.int8)
@@ -293,6 +293,45 @@ CASES: dict[str, tuple[str, dict[str, Any], str, str]] = {
         "Clip",
         "is not finite",
     ),
+    "a divisor whose reciprocal is hardly a number": (
+        "g (float[4] x) => (float[4] y) <float[4] c = {3e38, 1.0, 5e37, 1e-37}> { y = Div(x, c) }",
+        {"x": np.array([3e38, 1, 5e37, 1e-37], np.float32)},
+        "Div",
+        "it multiplies by the reciprocal",
+    ),
+    "strides of a single tap behind pads": (
+        """g (float[1, 1, 9] x) => (float[1, 1, n] y) <float[1, 1, 1] w = {2.0}> {
+            r = Relu(x) y = Conv <pads = [1, 1], strides = [3]> (r, w)
+        }""",
+        {"x": np.arange(9, dtype=np.float32).reshape(1, 1, 9)},
+        "Conv",
+        "it applies the strides of a kernel of a single tap before the pads",
+    ),
+    "one channel and one column": (
+        """g (float[1, 1, 5, 4, 3] x, float[1, 1, 3, 2, 2] w) => (float[1, 1, 3, 3, 1] y) {
+            y = Conv <strides = [1, 1, 3]> (x, w)
+        }""",
+        {
+            "x": np.random.default_rng(1).standard_normal((1, 1, 5, 4, 3), np.float32),
+            "w": np.random.default_rng(2).standard_normal((1, 1, 3, 2, 2), np.float32),
+        },
+        "Conv",
+        "reads the wrong elements of one channel",
+    ),
+    "almost a whole size": (
+        """g (float[1, 1, 10, 9] x) => (float[1, 1, 6, 6] y) <float[4] s = {1.0, 1.0, 0.7, 0.7}> {
+            y = Resize <nearest_mode = "floor"> (x, , s)
+        }""",
+        {"x": np.arange(90, dtype=np.float32).reshape(1, 1, 10, 9)},
+        "Resize",
+        "rounds the size of a result up",
+    ),
+    "a part of nothing": (
+        "g (float[n, 3] x) => (float[a, 3] y, float[b, 3] z) <int64[2] p = {1, 0}> { y, z = Split(x, p) }",
+        {"x": np.ones((1, 3), np.float32)},
+        "Split",
+        "it does not compute empty parts",
+    ),
     "rows counted by the model": (
         "g (float[4, 2] x, int64[2] i) => (float[2, 2] y) <int64[1] one = {1}> { j = Add(i, one) y = Gather(x, j) }",
         {"x": np.ones((4, 2), np.float32), "i": np.array([0, 2])},
@@ -353,6 +392,45 @@ def test_older_softmax(size: int, taken: bool) -> None:
     assert (refusals(session, "Softmax") == "") is taken
 
 
+@pytest.mark.parametrize("op_type", ["MaxPool", "AveragePool", "LpPool"])
+@pytest.mark.parametrize("stride", [3, 4])
+def test_windows_larger_than_data_of_unknown_size(op_type: str, stride: int) -> None:
+    """Other providers answer such runs, and OpenVINO those before and after; a single window sees all there is."""
+    text = f"""g (float[n, 2, h] x) => (float[a, b, c] y) {{
+        y = {op_type} <kernel_shape = [3], strides = [{stride}]> (x)
+    }}"""
+    session = opened(text)
+    assert set(runners(session).values()) == {NAME}
+    peer = onnxruntime.InferenceSession(parsed(text).SerializeToString(), providers=["CPUExecutionProvider"])
+    rng = np.random.default_rng(stride)
+    for size in (5, 1, 5, 2, 9):
+        feeds = {"x": rng.standard_normal((2, 2, size), np.float32)}
+        assert_close(session.run(None, feeds)[0], peer.run(None, feeds)[0])
+    assert not session.fallback_report
+
+
+@pytest.mark.parametrize("attributes", ["strides = [1, 1, 1]", "strides = [1, 2, 3]", "pads = [0, 0, 1, 0, 0, 1]"])
+def test_one_channel_is_taken_where_it_is_right(attributes: str) -> None:
+    """Strides of 1 at the end, strides of more than 1 before it, and results of several columns."""
+    text = f"""g (float[1, 1, 5, 4, 3] x, float[1, 1, 3, 2, 2] w) => (float[1, 1, a, b, c] y) {{
+        y = Conv <{attributes}> (x, w)
+    }}"""
+    rng = np.random.default_rng(4)
+    feeds = {
+        name: rng.standard_normal(shape, np.float32) for name, shape in (("x", (1, 1, 5, 4, 3)), ("w", (1, 1, 3, 2, 2)))
+    }
+    assert refusals(check(text, feeds), "Conv") == ""
+
+
+@pytest.mark.parametrize("scale", [0.5, 1.5, 0.6])
+def test_scales_that_are_far_from_whole_sizes_are_taken(scale: float) -> None:
+    """A product of 7 with each of them is exact, or no integer is near."""
+    text = f"""g (float[1, 1, 7, 7] x) => (float[1, 1, a, b] y) <float[4] s = {{1.0, 1.0, {scale}, {scale}}}> {{
+        y = Resize(x, , s)
+    }}"""
+    assert refusals(check(text, {"x": np.arange(49, dtype=np.float32).reshape(1, 1, 7, 7)}), "Resize") == ""
+
+
 def test_pools_with_ceil_mode_and_no_such_window_are_taken() -> None:
     """Cases in which both formulas give the same windows."""
     text = """g (float[1, 1, 5, 5] x) => (float[1, 1, a, b] y) {
@@ -362,7 +440,7 @@ def test_pools_with_ceil_mode_and_no_such_window_are_taken() -> None:
     assert refusals(session, "MaxPool") == ""
 
 
-@pytest.mark.parametrize("op_type", ["ReduceL1", "ReduceLogSum"])
+@pytest.mark.parametrize("op_type", ["ReduceL1", "ReduceLogSum", "ReduceLogSumExp"])
 def test_axes_of_version_13(op_type: str) -> None:
     """An attribute at opset 13, which OpenVINO takes for absent there."""
     text = f"g (float[2, 3, 4] x) => (float[2, 4] y) {{ y = {op_type} <axes = [1], keepdims = 0> (x) }}"

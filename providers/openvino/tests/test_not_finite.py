@@ -169,3 +169,12 @@ def test_a_bound_of_a_fused_clip_that_is_none() -> None:
     (y,) = session.run(None, {"x": np.ones((1, 1, 2, 2), np.float32)})
     assert np.isnan(y).all()
     assert not session.fallback_report
+
+
+def test_divisors_that_are_no_normal_numbers() -> None:
+    """Their reciprocals are infinite, the quotients are not: other providers answer such runs."""
+    x = np.array([1e-40, 3e-39, 1, 3e38], np.float32)
+    with opened("g (float[n] x) => (float[n] y) { y = Div(x, x) }") as session:
+        assert set(runners(session).values()) == {NAME}
+        np.testing.assert_array_equal(session.run(None, {"x": x})[0], np.ones(4, np.float32))
+        assert not session.fallback_report

@@ -67,6 +67,24 @@ def test_it_is_asked_once_for_each_kind_of_node(monkeypatch: pytest.MonkeyPatch)
             "'w' has sizes that are not known, and OpenVINO compiles no ConvTranspose without them",
         ),
         ("g (float[n, 2, 8] x) => (float[n, 2, 1] y) { y = GlobalLpPool(x) }", "GlobalLpPool", "'x' has sizes"),
+        (
+            "g (float[5, n, 2] x, float[1, k, 2] w, float[1, k, k] r) => (float[5, 1, n, 1] y) { "
+            "y = RNN <hidden_size = 1> (x, w, r) }",
+            "RNN",
+            "'w' has sizes that are not known, and OpenVINO compiles no RNN without them",
+        ),
+        (
+            "g (float[5, n, 2] x, float[1, 3, 2] w, float[1, 3, 1] r) => (float[5, 1, n, 1] y) "
+            "<float[1, 1, 1] h = {0.5}> { y = GRU <hidden_size = 1> (x, w, r, , , h) }",
+            "GRU",
+            "'x' has sizes that are not known",
+        ),
+        (
+            "g (float[2, 4] a, float[n, 4] b) => (float[2, m] y) <float[3] c = {1.0, 2.0, 3.0}> { "
+            "y = Gemm <transB = 1> (a, b, c) }",
+            "Gemm",
+            "a transposed product of unknown width together with constants for each column",
+        ),
     ],
 )
 def test_what_is_left_to_others(text: str, op_type: str, words: str) -> None:
@@ -75,6 +93,19 @@ def test_what_is_left_to_others(text: str, op_type: str, words: str) -> None:
     session = opened(parsed(text, functions=functions if "example" in text else ""))
     assert words in refusals(session, op_type) or op_type == "Twice"
     assert NAME not in runners(session).values() or op_type == "Twice"
+
+
+@pytest.mark.parametrize("end", ["y = Add(m, c)", "r = Relu(m) y = Mul(c, r)", "y = PRelu(m, c)"])
+def test_constants_for_columns_behind_a_product_of_unknown_width(end: str) -> None:
+    """OpenVINO takes the product alone; with a single constant it takes all."""
+    text = """g (float[2, 4] a, float[n, 4] b) => (float[2, k] y) <float[%s] c = {%s}> {
+        t = Transpose <perm = [1, 0]> (b) m = MatMul(a, t) %s
+    }"""
+    feeds = {"a": floats(2, 4), "b": floats(3, 4)}
+    session = check(text % (3, "0.5, 2.0, 3.0", end), feeds)
+    assert runners(session)["MatMul"] == NAME
+    assert "product of unknown width" in refusals(session, end.rpartition("=")[2].partition("(")[0].strip())
+    assert set(runners(check(text % (1, "0.5", end), feeds)).values()) == {NAME}
 
 
 def test_sizes_and_places_may_be_int64() -> None:

@@ -9,10 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import numpy as np
+
 from ort_py.contracts import FunctionBody, GraphView, NodeSpec
 from ort_py.dtypes import DataType
 from ort_py_openvino.graph_walk import moved_from
-from ort_py_openvino.windows import average_pool, conv_transpose, lp_pool, max_pool, resize
+from ort_py_openvino.windows import average_pool, conv, conv_transpose, lp_pool, max_pool, resize
 
 __all__ = ["defect", "defect_of_body"]
 
@@ -21,9 +23,9 @@ Check = Callable[[NodeSpec, GraphView], str | None]
 
 def defect(node: NodeSpec, graph: GraphView) -> str | None:
     """Explain why OpenVINO's results for a node would be wrong, or return None if they are right."""
-    if node.domain:
+    if node.domain and node.op_type != "FusedConv":
         return None
-    check = _CHECKS.get(node.op_type)
+    check = _CHECKS.get("Conv" if node.op_type == "FusedConv" else node.op_type)
     reason = _zero(node.op_type, node.attributes) or (None if check is None else check(node, graph))
     return reason and f"OpenVINO's result would be different: {reason}"
 
@@ -69,7 +71,7 @@ _ZEROS: Mapping[str, tuple[tuple[str, ...], str]] = {
 }
 """Attributes that are wrong where they are 0."""
 
-_RIGHT_IN_BODIES = frozenset({"Split", "Cast", "Celu", "Softmax", "ReduceMean", "ReduceSum"})
+_RIGHT_IN_BODIES = frozenset({"Split", "Cast", "Celu", "Conv", "Div", "Softmax", "ReduceMean", "ReduceSum"})
 """Written at the newest version, with constant axes; none has the attributes that OpenVINO ignores."""
 
 
@@ -118,7 +120,11 @@ def _recurrent(node: NodeSpec, graph: GraphView) -> str | None:
 
 
 def _split(node: NodeSpec, graph: GraphView) -> str | None:
-    """Right where the parts that are counted are known to be equal."""
+    """Right where the parts that are counted are known to be equal, and none is empty."""
+    given = graph.constant(node.inputs[1].name) if len(node.inputs) > 1 and node.inputs[1] is not None else None
+    sizes = node.attributes.get("split") if given is None else given
+    if sizes is not None and 0 in sizes:
+        return "it does not compute empty parts"
     count, value = node.attributes.get("num_outputs"), node.inputs[0]
     if count is None or value is None or not value.shape:
         return None
@@ -157,6 +163,16 @@ def _cast(node: NodeSpec, graph: GraphView) -> str | None:
         if narrowed:
             return "it omits the rounding to 16 bits in between"
     return None
+
+
+def _div(node: NodeSpec, graph: GraphView) -> str | None:
+    """Constants whose reciprocal is a normal number are right."""
+    divisor = None if node.inputs[1] is None else graph.constant(node.inputs[1].name)
+    if divisor is None or not _is_float(node):
+        return None
+    sizes = np.abs(divisor.astype(np.float32))
+    normal = (sizes == 0) | ((sizes > _TINY) & (sizes < 1 / _TINY))
+    return None if normal.all() else "it multiplies by the reciprocal, which is not a normal number"
 
 
 def _samples_cubic(node: NodeSpec) -> bool:
@@ -204,7 +220,11 @@ def _softmax(node: NodeSpec, graph: GraphView) -> str | None:
 def _reduction(node: NodeSpec, graph: GraphView) -> str | None:
     axes = node.inputs[1] if len(node.inputs) > 1 else None
     given = None if axes is None else graph.constant(axes.name)
-    if node.op_type in {"ReduceL1", "ReduceLogSum"} and node.since_version == 13 and "axes" in node.attributes:
+    if (
+        node.op_type in {"ReduceL1", "ReduceLogSum", "ReduceLogSumExp"}
+        and node.since_version == 13
+        and "axes" in node.attributes
+    ):
         return "it ignores the axes of version 13, which are an attribute"
     if node.attributes.get("noop_with_empty_axes", 0) and (given is None or not given.size):
         return "with noop_with_empty_axes it omits what the operator does to each element"
@@ -232,6 +252,9 @@ def _top_k(node: NodeSpec, graph: GraphView) -> str | None:
     return None
 
 
+_TINY = np.float32(2.0**-126)
+"""The smallest normal number."""
+
 _NARROW = frozenset({DataType.INT8, DataType.UINT8, DataType.INT16, DataType.UINT16})
 _FLOATS = frozenset({DataType.FLOAT, DataType.FLOAT16, DataType.BFLOAT16})
 
@@ -252,6 +275,7 @@ _CHECKS: Mapping[str, Check] = {
     "Attention": _always("it ignores windows and the order of masks; the operator's function is computed instead"),
     "BitShift": _always("it saturates instead of shifting bits out, and shifts negative numbers differently"),
     "DFT": _always("its transform is less accurate than others by three digits"),
+    "Div": _div,
     "Dropout": _always("it loses the names of its inputs, and there would be nothing to compute anyway"),
     "DynamicQuantizeLinear": _always("it rounds halves differently"),
     **dict.fromkeys(("LogSoftmax", "Softmax"), _softmax),
@@ -263,6 +287,7 @@ _CHECKS: Mapping[str, Check] = {
         "it treats a division by an alpha of zero differently", lambda node: node.attributes.get("alpha", 1.0) == 0
     ),
     "Compress": _always("it ends the process if nothing is chosen"),
+    "Conv": conv,
     "ConvTranspose": conv_transpose,
     "Hardmax": _always("it takes any of several equal elements instead of the first"),
     "IsInf": _always("it does not detect infinities that were computed directly before"),

@@ -3,6 +3,9 @@
 Log, Sqrt, Div and their kin make not-a-number and infinities out of numbers. Where the same region loses them again
 (see `not_finite`), no output shows that they were there. So the region's model gets one more output: a number that is
 not 0 where one of these values is not finite. It costs a pass over these values.
+
+Results of Div are looked at in every region: OpenVINO multiplies by the reciprocal, which is infinite for divisors that
+are so small that they are no normal numbers, while the quotient may be any number.
 """
 
 from __future__ import annotations
@@ -29,16 +32,15 @@ _REAL = frozenset({DataType.BFLOAT16, DataType.DOUBLE, DataType.FLOAT, DataType.
 
 
 def made_inside(region: GraphView, looks: Looks) -> list[str]:
-    """Names of the values to look at; none where the region loses nothing.
+    """Names of the values to look at: where the region loses nothing, those of Div.
 
     Args:
         region: The region.
         looks: What its instances look for.
     """
-    if not looks.inside:
-        return []
-    infinite = any(_reads_infinity(node, region) for node in region.nodes)
-    makers = [node for node in region.nodes if _makes(node, region, infinities=looks.changed, infinite=infinite)]
+    nodes = [node for node in region.nodes if looks.inside or node.op_type == "Div"]
+    infinite = any(_reads_infinity(node, region) for node in nodes)
+    makers = [node for node in nodes if _makes(node, region, infinities=looks.changed, infinite=infinite)]
     return [node.outputs[0].name for node in makers if node.outputs[0] is not None]
 
 

@@ -14,7 +14,7 @@ from typing import Any
 from ort_py.contracts import CompiledRegion, FrameResources, RegionInstance, RegionView
 from ort_py.errors import EPFail
 from ort_py_openvino.artifacts import pack
-from ort_py_openvino.attention import overwrites_its_operand
+from ort_py_openvino.attention import needs_plain_loops
 from ort_py_openvino.build import model_of
 from ort_py_openvino.elements import data_type_of_port
 from ort_py_openvino.forks import CALLS, Inheritance
@@ -107,10 +107,14 @@ class OpenVINORegion(CompiledRegion):
         looks = looks_of(region.nodes)
         looked_at = made_inside(region, looks)
         model, kept = model_of(region, target.shapes, looked_at)
-        plain = overwrites_its_operand(region)
-        properties = (target.without_generated_loops() if plain else target).properties
-        with CALLS.work():
-            compiled = core().compile_model(model, target.device, dict(properties))
+        plain = needs_plain_loops(region, looked_at)
+        try:
+            compiled = _compiled(model, target, plain=plain)
+        except RuntimeError:
+            if plain or target.without_generated_loops() == target:
+                raise
+            plain = True  # the generator refuses some products that the plug-in computes without it
+            compiled = _compiled(model, target, plain=plain)
         names = [value.name for value in region.inputs]
         return cls(compiled, names, len(region.outputs), target, kept, looks, flagged=bool(looked_at), plain=plain)
 
@@ -163,6 +167,12 @@ def imported(header: dict[str, Any], blob: bytes, target: Target) -> OpenVINOReg
     return OpenVINORegion(
         compiled, header["inputs"], header["outputs"], target, looks=looks, flagged=bool(header["flagged"]), plain=plain
     )
+
+
+def _compiled(model: Any, target: Target, *, plain: bool) -> Any:
+    properties = (target.without_generated_loops() if plain else target).properties
+    with CALLS.work():
+        return core().compile_model(model, target.device, dict(properties))
 
 
 def _places(compiled: Any, inputs: Sequence[str]) -> list[int]:

@@ -11,20 +11,12 @@ from ort_py_openvino.integers import refusal_of_integers
 from ort_py_openvino.not_finite import has, refusal_of_not_finite
 from ort_py_openvino.properties import Target
 from ort_py_openvino.question import refusal_of_reader
+from ort_py_openvino.sizes import refusal_of_sizes
 
 __all__ = ["refusal"]
 
 _MICROSOFT = frozenset({"BiasGelu", "FastGelu", "FusedConv", "FusedMatMul", "Gelu", "QuickGelu"})
 """Operators of com.microsoft whose results were compared; of others a converter's existence says little."""
-
-
-_KNOWN_SIZES = {
-    "Conv": (1, None),
-    "ConvTranspose": (1, None),
-    "FusedConv": (1, None),
-    "GlobalLpPool": (0, 2),
-}
-"""By operator, an input, and how many of its sizes OpenVINO's CPU and reader want to know; None for all."""
 
 
 def refusal(node: NodeSpec, graph: GraphView, target: Target) -> str | None:
@@ -50,8 +42,8 @@ def refusal(node: NodeSpec, graph: GraphView, target: Target) -> str | None:
         if reason is not None:
             return reason
     return (
-        _sizes(node)
-        or (defect(node, graph) if node.body is None else None)
+        refusal_of_sizes(node, graph)
+        or (defect(node, graph) if node.body is None or node.op_type == "FusedConv" else None)
         or refusal_of_integers(node, graph)
         or refusal_of_indices(node, graph)
         or (refusal_of_not_finite(node, graph) if node.body is None else None)
@@ -69,15 +61,6 @@ def _has_nan(node: NodeSpec, body: FunctionBody, graph: GraphView) -> bool:
 
 def _computed(node: NodeSpec) -> DataType | None:
     return node.inputs[0].data_type if node.inputs and node.inputs[0] is not None else None
-
-
-def _sizes(node: NodeSpec) -> str | None:
-    """Explain which sizes would have to be known for OpenVINO to compile a node."""
-    place, axes = _KNOWN_SIZES.get(node.op_type, (0, 0))
-    value = node.inputs[place] if place < len(node.inputs) else None
-    if value is None or value.shape is None or all(isinstance(dim, int) for dim in value.shape[:axes]):
-        return None
-    return f"'{value.name}' has sizes that are not known, and OpenVINO compiles no {node.op_type} without them"
 
 
 def _value(value: ValueSpec, target: Target, *, constant: bool) -> str | None:

@@ -1,4 +1,4 @@
-"""Pools, transposed convolutions and resizing: forms that OpenVINO computes otherwise than ONNX says.
+"""Convolutions, pools and resizing: forms that OpenVINO computes otherwise than ONNX says.
 
 A part of `defects`, which has the rules for its tables.
 """
@@ -7,9 +7,30 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ort_py.contracts import GraphView, NodeSpec
+from ort_py.contracts import GraphView, NodeSpec, ValueSpec
 
-__all__ = ["average_pool", "conv_transpose", "lp_pool", "max_pool", "resize"]
+__all__ = ["average_pool", "conv", "conv_transpose", "lp_pool", "max_pool", "resize"]
+
+_CLOSE = 1e-5
+"""Relative distance from an integer at which it may round a size up."""
+
+
+def conv(node: NodeSpec, graph: GraphView) -> str | None:
+    """Kernels of a single tap, and results of a single column."""
+    attributes = node.attributes
+    weights = node.inputs[1]
+    kernel = () if weights is None or weights.shape is None else weights.shape[2:]
+    strides = attributes.get("strides") or (1,) * len(kernel)
+    padded = any(attributes.get("pads") or ()) and _padding(node) == "NOTSET"
+    if padded and all(size == 1 for size in kernel) and max(strides, default=1) > 1:
+        return "it applies the strides of a kernel of a single tap before the pads"
+    one_channel = weights is not None and weights.shape is not None and weights.shape[1] == 1
+    if len(kernel) < 2 or not one_channel or attributes.get("group", 1) != 1:
+        return None
+    width = _sizes(node)[-1:]
+    if kernel[-1] != 1 and strides[-1] > 1 == strides[-2] and not _has_columns(node, kernel[-1], *width):
+        return "it reads the wrong elements of one channel if the result has a single column"
+    return None
 
 
 def max_pool(node: NodeSpec, graph: GraphView) -> str | None:
@@ -33,7 +54,7 @@ def lp_pool(node: NodeSpec, graph: GraphView) -> str | None:
 
 def conv_transpose(node: NodeSpec, graph: GraphView) -> str | None:
     """Sizes of results that do not follow from pads."""
-    if str(_text(node.attributes.get("auto_pad", "NOTSET"))).startswith("SAME"):
+    if _padding(node).startswith("SAME"):
         return "it pads to a different size with auto_pad"
     return "it pads differently to reach output_shape" if "output_shape" in node.attributes else None
 
@@ -48,11 +69,39 @@ def resize(node: NodeSpec, graph: GraphView) -> str | None:
     by_scales = len(node.inputs) > 2 and node.inputs[2] is not None
     if attributes.get("coordinate_transformation_mode") == "align_corners" and by_scales:
         return "it aligns corners by the rounded size instead of by the scales"
+    if by_scales and not _are_exact(node.inputs[2], node.inputs[0], graph):
+        return "it rounds the size of a result up if the scales give almost an integer"
     return None
 
 
+def _are_exact(scales: ValueSpec | None, data: ValueSpec | None, graph: GraphView) -> bool:
+    """Return whether sizes times scales are either integers or far from any."""
+    given = None if scales is None else graph.constant(scales.name)
+    if given is None or data is None or data.shape is None:
+        return given is not None and not given.size
+    for size, scale in zip(data.shape, map(float, given), strict=False):
+        if not isinstance(size, int):
+            if not (scale * 256).is_integer():
+                return False
+        elif not (size * scale).is_integer() and abs(size * scale - round(size * scale)) < _CLOSE * size:
+            return False
+    return True
+
+
+def _has_columns(node: NodeSpec, taps: int | str | None, width: int | str | None = None) -> bool:
+    """Return whether the result of a convolution is known to have more than one element along its last axis."""
+    if not isinstance(taps, int) or not isinstance(width, int):
+        return False
+    pads, stride = node.attributes.get("pads") or (), int(node.attributes["strides"][-1])
+    dilation = int((node.attributes.get("dilations") or (1,))[-1])
+    room = width - dilation * (taps - 1) - 1
+    if _padding(node) == "NOTSET" and pads:
+        room += int(pads[len(pads) // 2 - 1]) + int(pads[-1])
+    return width > stride if _padding(node).startswith("SAME") else room >= stride
+
+
 def _same_padding(node: NodeSpec) -> str | None:
-    padded = str(_text(node.attributes.get("auto_pad", "NOTSET"))).startswith("SAME")
+    padded = _padding(node).startswith("SAME")
     unknown = not all(isinstance(size, int) for size in _sizes(node))
     return "it computes auto_pad differently for sizes that are known only in a run" if padded and unknown else None
 
@@ -81,6 +130,10 @@ def _windows_behind(node: NodeSpec) -> str | None:
 def _sizes(node: NodeSpec) -> Sequence[int | str | None]:
     value = node.inputs[0]
     return () if value is None or value.shape is None else value.shape[2:]
+
+
+def _padding(node: NodeSpec) -> str:
+    return _text(node.attributes.get("auto_pad", "NOTSET"))
 
 
 def _text(value: object) -> str:
