@@ -6,6 +6,7 @@ import numpy as np
 import onnx
 import pytest
 from onnx import numpy_helper
+from onnx.reference import ReferenceEvaluator
 
 import ort_py as ort
 from ort_py_kit.tolerances import assert_close
@@ -76,6 +77,26 @@ def test_readers_of_parts(cut: str, rank: int) -> None:
         (found,) = ort.InferenceSession(data, providers=_HERE).run(None, {"x": x})
         (expected,) = ort.InferenceSession(data, plain).run(None, {"x": x})
         assert_close(found, expected)
+
+
+@pytest.mark.parametrize("axis", [1, 2, 3])
+@pytest.mark.parametrize("op_type", ["Softmax", "LogSoftmax"])
+def test_softmax_of_a_part_of_blocks(op_type: str, axis: int) -> None:
+    """The result of a convolution with one channel is a block, of which the first columns are a part."""
+    rng = np.random.default_rng(7)
+    x = rng.standard_normal((1, 4, 4, 11)).astype(np.float32)
+    constants = {"w": rng.standard_normal((1, 4, 2, 5)).astype(np.float32), "last": np.array([3])}
+    constants |= {"first": np.array([0]), "columns": np.array([3])}
+    text = f"""<ir_version: 8, opset_import: ["" : 17]> g (float[1, 4, 4, 11] x) => (float[1, 1, 1, 3] y) {{
+        a = Conv <dilations = [3, 3], pads = [0, 0, 0, 5]> (x, w)
+        b = Slice (a, first, last, columns)
+        y = {op_type} <axis = {axis}> (b)
+    }}"""
+    model = onnx.parser.parse_model(text)
+    model.graph.initializer.extend(numpy_helper.from_array(array, name) for name, array in constants.items())
+    (found,) = ort.InferenceSession(model.SerializeToString(), providers=_HERE).run(None, {"x": x})
+    (expected,) = ReferenceEvaluator(model).run(None, {"x": x})
+    assert_close(found, expected)
 
 
 @pytest.mark.parametrize("cut", ["Split, first axis", "Slice, first axis"])

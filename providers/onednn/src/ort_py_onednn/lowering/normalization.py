@@ -34,7 +34,7 @@ def softmax(planner: Planner, operation: Operation) -> None:
             axis = 1
         else:
             value = source
-    if not value.desc.is_plain and not value.desc.is_blocked:
+    if not value.desc.is_plain and (not value.desc.is_blocked or _misleads(value.desc, axis)):
         value = planner.plain(value)
     found = _softmax(planner, value, axis, logarithm=logarithm)
     if found.shape != source.shape:
@@ -59,6 +59,18 @@ def _softmax(planner: Planner, value: Value, axis: int, *, logarithm: bool) -> V
     found = planner.new(target, value.shape)
     planner.emit(primitive, {Argument.SRC: value, Argument.DST: found}, in_place=Argument.SRC)
     return found
+
+
+def _misleads(desc: Desc, axis: int) -> bool:
+    """Whether an axis of a layout with blocks has another stride than in a whole tensor.
+
+    oneDNN counts its rows by this stride: there are none where an axis of one block is that of a larger tensor.
+    """
+    if desc.key is None:
+        return False
+    blocks, places = desc.key[3]
+    own = math.prod(block for block, place in zip(blocks, places, strict=True) if place <= axis)
+    return bool(desc.strides[axis] != own * math.prod(desc.key[2][axis + 1 :]))
 
 
 def _fills_lanes(primitive: Primitive, desc: Desc, axis: int) -> bool:
