@@ -95,6 +95,7 @@ class _Child:
         self.alive = True
         self.seed: int | None = None
         self.stage = ""
+        self.pending: dict[str, Any] | None = None
         self.start()
 
     def start(self) -> None:
@@ -149,8 +150,9 @@ class _Child:
 
     def _take(self, data: dict[str, Any], report: Report, tell: Any) -> None:
         if "stage" in data:
-            self.stage = data["stage"]
+            self.stage, self.pending = data["stage"], data.get("pending", self.pending)
         elif "finding" in data:
+            self.pending = None
             self._found(report, tell, data)
         elif "done" in data:
             report.done += 1
@@ -174,6 +176,10 @@ class _Child:
         self.said.seek(0)
         said = self.said.read()
         self._close()
+        if self.pending is not None:  # what it was making small
+            self._found(report, tell, self.pending)
+            report.counts[f"{self.pending['kind']} ({self.pending['who']})"] += 1
+            self.pending = None
         # A child that ends itself has had trouble of its own; a signal is somebody's defect.
         kind = "peer" if "onnxruntime" in self.stage else "hang" if hung else "own" if code == 1 else "signal"
         text = f"stage '{self.stage}', exit {code}: {said[-1500:]}"

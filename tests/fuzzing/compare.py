@@ -7,7 +7,7 @@ held against anybody; what it cannot move, must agree. Nodes whose result IEEE 7
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Set
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -20,6 +20,7 @@ from ort_py_kit.tolerances import tolerance_of
 from tests.fuzzing.cases import Case, Feeds
 from tests.fuzzing.overflow import SUMS, magnitudes, planted
 from tests.fuzzing.runners import Outcome, Variant, guarded, options_of
+from tests.fuzzing.subnormal import flushed
 
 __all__ = ["Spread", "difference", "spread_of", "tolerance_in"]
 
@@ -62,11 +63,13 @@ class Spread:
         drawn: The outputs with errors planted, one list a draw.
         finite: Whether everything fed is finite, so that what is not comes from overflows.
         overflowed: The outputs with sums that overflowed on their way, one list a draw.
+        flushed: The outputs with zeroes for subnormal numbers, one list a draw.
     """
 
     drawn: list[list[Any]]
     finite: bool = False
     overflowed: list[list[Any]] = field(default_factory=list)
+    flushed: list[list[Any]] = field(default_factory=list)
 
     def around(
         self, place: int, exact: np.ndarray[Any, Any]
@@ -90,6 +93,10 @@ class Spread:
             if other.shape == exact.shape:
                 other = other.astype(np.float64)
                 changes |= (other != wide) & ~(np.isnan(other) & np.isnan(wide))
+        for outputs in self.flushed:
+            other = np.asarray(outputs[place])
+            if other.shape == exact.shape:
+                changes |= ~np.isclose(other.astype(np.float64), wide, *tolerance_of(exact.dtype), equal_nan=True)
         finite = np.abs(wide[np.isfinite(wide)])
         size = float(np.sqrt(np.mean(finite**2))) if finite.size else 0.0
         typical = float(np.sqrt(np.mean(moved**2))) if moved.size else 0.0
@@ -102,7 +109,9 @@ def spread_of(case: Case, feeds: Feeds, seed: int = 0) -> Spread | None:
     shown.CopyFrom(case.model)
     alike = ROUNDED_ALIKE - ARITHMETIC if _is_narrow(case.model) else ROUNDED_ALIKE
     made_here = {name for node in case.model.graph.node for name in node.output}
-    candidates = [name for node in case.model.graph.node if node.op_type not in alike for name in node.output if name]
+    rounding = {name for node in case.model.graph.node if node.op_type not in alike for name in node.output if name}
+    rounding |= set(_scaled_twice(case.model))
+    candidates = sorted(rounding)
     candidates += [node.input[0] for node in case.model.graph.node if node.op_type in STANDARDISING]
     sums = [node for node in case.model.graph.node if node.op_type in SUMS or alike != ROUNDED_ALIKE]
     added = [name for node in sums for name in (*node.input, *node.output)]
@@ -119,7 +128,7 @@ def spread_of(case: Case, feeds: Feeds, seed: int = 0) -> Spread | None:
         values = {name: value for name, value in pairs if hasattr(value, "dtype")}  # sequences get no errors
     constants = {one.name: onnx.numpy_helper.to_array(one) for one in case.model.graph.initializer}
     known = {**constants, **values, **feeds}
-    noisy, plans = _noisy(case.model, known, alike)
+    noisy, plans = _noisy(case.model, known, rounding)
     numbers = np.random.default_rng(seed)
     made: list[Any] = []
     opened = guarded(lambda: made.append(_session(noisy, plain)) or [])  # type: ignore[func-returns-value]
@@ -134,7 +143,20 @@ def spread_of(case: Case, feeds: Feeds, seed: int = 0) -> Spread | None:
                 return None
             drawn.append(ran.outputs)
     finite = all(np.isfinite(array.astype(np.float64)).all() for array in feeds.values() if array.dtype.kind in "fV")
-    return Spread(drawn, bool(finite), planted(case.model, known, feeds, seed))
+    zeroed = flushed(case.model, feeds, lambda model, fed: _once(model, fed, plain))
+    return Spread(drawn, bool(finite), planted(case.model, known, feeds, seed), zeroed)
+
+
+def _scaled_twice(model: onnx.ModelProto) -> Iterator[str]:
+    """Products with a constant of products with another: regions multiply the constants, so the last place differs."""
+    constants = {one.name for one in model.graph.initializer}
+    constants |= {name for node in model.graph.node if node.op_type == "Constant" for name in node.output}
+    scaled: set[str] = set()
+    for node in model.graph.node:
+        if node.op_type in {"Div", "Mul"} and constants.intersection(node.input):
+            if scaled.intersection(node.input):
+                yield node.output[0]
+            scaled |= set(node.output)
 
 
 def _session(model: onnx.ModelProto, variant: Variant) -> Any:
@@ -188,7 +210,7 @@ def _reach(planned: Planned) -> np.ndarray[Any, Any]:
 
 
 def _noisy(
-    model: onnx.ModelProto, values: Mapping[str, Any], alike: frozenset[str]
+    model: onnx.ModelProto, values: Mapping[str, Any], rounding: Set[str]
 ) -> tuple[onnx.ModelProto, dict[str, Planned]]:
     """The model with an Add behind each node that rounds as it likes, and before those that standardise.
 
@@ -213,8 +235,8 @@ def _noisy(
             add(node.input[0], f"{copy.input[0]}_error", copy.input[0], (values[node.input[0]], BEFORE, NONE))
         noisy.graph.node.append(copy)
         copy = noisy.graph.node[-1]
-        for index, name in enumerate(node.output if node.op_type not in alike else ()):
-            if _errs(values.get(name)):
+        for index, name in enumerate(node.output):
+            if name in rounding and _errs(values.get(name)):
                 copy.output[index] = f"{name}_exact"
                 add(copy.output[index], f"{name}_error", name, (values[name], 1.0, _terms(model, node, values)))
     return noisy, plans

@@ -87,30 +87,36 @@ class GraphSearch:
         if self.shrink_seconds and self.kinds[rough] <= 400:
             ways = [way for way in variants if way.name == one.who]
 
+            def staged(stage: str) -> None:
+                self.say(stage=f"shrinking {one.kind} of {one.who}: {stage}")
+
             def fails(candidate: Case) -> bool:
-                found = judge(candidate, ways)
+                found = judge(candidate, ways, staged)
                 return any(other.kind == one.kind and other.who == one.who and _alike(other, one) for other in found)
 
-            self.say(stage=f"shrinking {one.kind} of {one.who}")
+            # A runtime that crashes over a smaller case must not hide what was found.
+            self.say(stage=f"shrinking {one.kind} of {one.who}", pending=self._described(seed, case, one, variants))
             small = shrink(case, fails, self.shrink_seconds)
-            again = [other for other in judge(small, ways) if other.kind == one.kind and other.who == one.who]
+            again = [other for other in judge(small, ways, staged) if other.kind == one.kind and other.who == one.who]
             one = again[0] if again else one
-        mark = signature(one, small)
         if self.folder:
             folder = Path(self.folder)
             folder.mkdir(parents=True, exist_ok=True)
             write_case(folder / f"{one.kind}-{seed}.json", small, str(one)[:300])
+        self.say(**self._described(seed, small, one, variants))
+
+    def _described(self, seed: int, case: Case, one: Finding, variants: Sequence[Any]) -> dict[str, Any]:
         level = next((way.level for way in variants if way.name == one.who), "ORT_ENABLE_ALL")
-        self.say(
-            finding=str(one),
-            kind=one.kind,
-            who=one.who,
-            seed=seed,
-            signature=mark,
-            operators=small.operators(),
-            about=case.about,
-            code=as_code(small, level, self.providers),
-        )
+        return {
+            "finding": str(one),
+            "kind": one.kind,
+            "who": one.who,
+            "seed": seed,
+            "signature": signature(one, case),
+            "operators": case.operators(),
+            "about": case.about,
+            "code": as_code(case, level, self.providers),
+        }
 
 
 def _error_class(one: Finding) -> str:

@@ -33,6 +33,8 @@ def pruned(model: onnx.ModelProto) -> onnx.ModelProto:
 def without_unread(model: onnx.ModelProto, refusal: str) -> onnx.ModelProto | None:
     """The model without a node that a refusal names, and without the outputs that follow from its shape.
 
+    A Loop of which some results are read stays, without what it stacks for nobody.
+
     Args:
         model: The model.
         refusal: What a provider said.
@@ -44,8 +46,10 @@ def without_unread(model: onnx.ModelProto, refusal: str) -> onnx.ModelProto | No
     inside = re.search(r"inside ('[^']*')", refusal)
     where = f"node {inside[1]}" if inside is not None else refusal
     nodes = [node for node in model.graph.node if node.output and f"node '{node.name or node.output[0]}'" in where]
-    if len(nodes) != 1 or _elements_read(model) & set(nodes[0].output):
+    if len(nodes) != 1:
         return None
+    if _elements_read(model) & set(nodes[0].output):
+        return _with_read_results(model, nodes[0])
     follows = set(nodes[0].output)
     for node in model.graph.node:
         if follows & read_by(node):
@@ -55,6 +59,24 @@ def without_unread(model: onnx.ModelProto, refusal: str) -> onnx.ModelProto | No
     del made.graph.output[:]
     made.graph.output.extend([one for one in model.graph.output if one.name not in follows])
     return pruned(made)
+
+
+def _with_read_results(model: onnx.ModelProto, loop: onnx.NodeProto) -> onnx.ModelProto | None:
+    """The model with a Loop that stacks only what is read; None where it stacks nothing else."""
+    states = len(loop.input) - 2
+    read = {one.name for one in model.graph.output}.union(*(read_by(node) for node in model.graph.node))
+    kept = [place for place, name in enumerate(loop.output) if place < states or name in read]
+    made = onnx.ModelProto()
+    made.CopyFrom(model)
+    (shorter,) = (node for node in made.graph.node if node == loop)
+    bodies = [one.g for one in shorter.attribute if one.name == "body"]
+    if loop.op_type != "Loop" or loop.domain or len(bodies[0].output) == len(kept) + 1:
+        return None
+    results = [bodies[0].output[0], *(bodies[0].output[place + 1] for place in kept)]
+    del bodies[0].output[:]
+    bodies[0].output.extend(results)
+    shorter.output[:] = [loop.output[place] for place in kept]
+    return made
 
 
 def _elements_read(model: onnx.ModelProto) -> set[str]:

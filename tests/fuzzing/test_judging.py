@@ -86,7 +86,9 @@ def test_neighbours_of_weight_zero_may_be_left_out(planted: Any, row: tuple[floa
     assert {one.kind for one in verdict.judge(_resized(*row), [VARIANT])} <= {"disputed"}
 
 
-@pytest.mark.parametrize(("row", "given"), [((1.0, np.nan, 2.0), 1.0), ((1.0, 2.0, np.nan), 3.0)])
+@pytest.mark.parametrize(
+    ("row", "given"), [((1.0, np.nan, 2.0), 1.0), ((1.0, 2.0, np.nan), 3.0), ((1.0, 2.0, np.nan), 2.01)]
+)
 def test_neighbours_with_a_weight_count(planted: Any, row: tuple[float, ...], given: float) -> None:
     planted(_middle(given))
     assert "wrong" in {one.kind for one in verdict.judge(_resized(*row), [VARIANT])}
@@ -195,6 +197,35 @@ def test_elements_of_the_impossible_are_refused(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(verdict, "run_variant", lambda case, variant: Ran([made]))
     found = verdict.judge(case, [VARIANT])
     assert {(one.kind, one.who) for one in found} == {("computes", "all")}
+
+
+def _stacking(read: str) -> Case:
+    """A Loop whose state grows in the first iteration, so that its states cannot be stacked."""
+    body = """<int64 two = {2}, bool yes = {1}> {
+        last, all = Loop <body = b (int64 i, bool c, float[] s) => (bool d, float[] o, float[] e) {
+            d = Identity(c) o = Add(s, x) e = Tanh(s)
+        }>(two, yes, start)
+    """
+    feeds = {"x": np.ones((3, 4), np.float32), "start": np.ones(4, np.float32)}
+    return _case(f"{body} y = Neg({read}) }}", "float[3,4] x, float[4] start", **feeds)
+
+
+@pytest.mark.parametrize(("value", "kinds"), [(-3.0, set()), (-3.1, {"computes"})])
+def test_what_a_loop_stacks_for_nobody_may_fail_unnoticed(
+    monkeypatch: pytest.MonkeyPatch, value: float, kinds: set[str]
+) -> None:
+    """Its other results must be right."""
+    case = _stacking("last")
+    assert run_numpy(case).outcomes[0].typed
+    made = Outcome([np.full((3, 4), value, np.float32)])
+    monkeypatch.setattr(verdict, "run_variant", lambda case, variant: Ran([made]))
+    assert {one.kind for one in verdict.judge(case, [VARIANT])} == kinds
+
+
+def test_what_a_loop_cannot_stack_is_refused_where_it_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever has it computes what cannot be computed."""
+    monkeypatch.setattr(verdict, "run_variant", lambda case, variant: Ran([Outcome([np.zeros((2, 4), np.float32)])]))
+    assert {one.kind for one in verdict.judge(_stacking("all"), [VARIANT])} == {"computes"}
 
 
 SLOPES = "{ a = Abs(x) y = PRelu(a, slope) }"
@@ -438,6 +469,15 @@ def test_sums_that_ieee_fixes_are_not_excused() -> None:
     (exact,) = run_numpy(case).outcomes
     assert exact.outputs is not None
     assert difference(case.feeds[0]["x"], exact.outputs[0], spread, 0, exact.outputs[0]) != ""
+
+
+def test_factors_that_are_merged_err_in_the_last_place() -> None:
+    """docs/user/semantics.md says so of constants: the cosine of millions is open then, and not that of one product."""
+    x = np.array([0.73, 0.41], np.float32)
+    twice, once = "{ a = Mul(x, k) b = Mul(a, m) y = Cos(b) }", "{ b = Mul(x, m) y = Cos(b) }"
+    case = _case(f"<float k = {{3}}, float m = {{12582912}}> {twice}", "float[2] x", x=x)
+    assert _judged(case, _with((0,), 0.25)) == ""
+    assert _judged(_case(f"<float m = {{37748736}}> {once}", "float[2] x", x=x), _with((0,), 0.25)) != ""
 
 
 def test_cases_are_made_small(planted: Any) -> None:
