@@ -7,6 +7,7 @@ sessions that are compared.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -16,49 +17,61 @@ from onnx import helper
 from tests.fuzzing.cases import Case
 from tests.fuzzing.runners import run_numpy, run_onnxruntime
 
-__all__ = ["padding_written_out", "sizes_by_shapes", "spreads_both_ways"]
-
-_ONE_SIDED = {"PRelu": (0, 1)}
-"""Operators whose second operand is broadcast to the first, but never the other way; where the two are."""
+__all__ = ["forgives", "padding_written_out", "sizes_by_shapes"]
 
 
-def spreads_both_ways(case: Case, run: int, refusal: str) -> bool:
-    """Whether a refusal names an operator that broadcasts to one side only, and the case has operands that do not fit.
+def forgives(case: Case, run: int, refusal: str) -> bool:
+    """Whether a refusal names an operator whose operands the specification rules out, and the case has such operands.
 
-    onnxruntime and the reference enlarge the first operand, too, which the specification rules out. Sizes that differ
-    from run to run make such operands of valid ones.
+    onnxruntime and the reference also enlarge the first operand of an operator that broadcasts to one side only, and
+    give half of the spectrum of a complex signal. Sizes that differ from run to run make such operands of valid ones.
 
     Args:
         case: The case.
         run: Which of its feeds was refused.
         refusal: What the provider said.
     """
-    nodes = [one for one in case.model.graph.node if not one.domain and one.op_type in _ONE_SIDED]
-    return any(
-        f"operator {node.op_type}" in refusal and f"'{node.output[0]}'" in refusal and _enlarges(case, run, node)
-        for node in nodes
-    )
+    for node in case.model.graph.node:
+        rule = _FORGIVEN.get(node.op_type) if not node.domain else None
+        if (
+            rule
+            and f"operator {node.op_type}" in refusal
+            and f"'{node.output[0]}'" in refusal
+            and rule(case, run, node)
+        ):
+            return True
+    return False
 
 
 def _enlarges(case: Case, run: int, node: onnx.NodeProto) -> bool:
-    names = [node.input[place] for place in _ONE_SIDED[node.op_type]]
+    """Whether the second operand is larger along some axis than the first, to which it is broadcast."""
+    shapes = _shapes(case, run, node.input[:2])
+    try:
+        return shapes is not None and np.broadcast_shapes(*shapes) != shapes[0]
+    except ValueError:
+        return False
+
+
+def _halves(case: Case, run: int, node: onnx.NodeProto) -> bool:
+    """Whether half of the spectrum of a complex signal is asked for, of which the other half does not follow."""
+    given = {"onesided": int(node.op_type == "STFT"), "inverse": 0} | {one.name: one.i for one in node.attribute}
+    shapes = _shapes(case, run, node.input[:1])
+    return bool(given["onesided"]) and not given["inverse"] and shapes is not None and shapes[0][-1:] == (2,)
+
+
+_FORGIVEN = {"DFT": _halves, "PRelu": _enlarges, "STFT": _halves}
+
+
+def _shapes(case: Case, run: int, names: Sequence[str]) -> list[tuple[int, ...]] | None:
+    """Shapes of values in a run, as onnxruntime has them; None where it refuses."""
     shown = onnx.ModelProto()
     shown.CopyFrom(case.model)
     del shown.graph.output[:]
-    shown.graph.node.extend(
-        [helper.make_node("Identity", [name], [f"{name}_operand"]) for name in dict.fromkeys(names)]
-    )
-    operands = [f"{name}_operand" for name in dict.fromkeys(names)]
-    shown.graph.output.extend([helper.make_empty_tensor_value_info(name) for name in operands])
+    for place, name in enumerate(names):
+        shown.graph.node.append(helper.make_node("Identity", [name], [f"{name}_operand_{place}"]))
+        shown.graph.output.append(helper.make_empty_tensor_value_info(f"{name}_operand_{place}"))
     (ran,) = run_onnxruntime(replace(case, model=shown, feeds=[case.feeds[run]]))
-    if ran.outputs is None:
-        return False
-    found = dict(zip(operands, ran.outputs, strict=True))
-    target, spread = (np.shape(found[f"{name}_operand"]) for name in names)
-    try:
-        return bool(np.broadcast_shapes(target, spread) != target)
-    except ValueError:
-        return False
+    return None if ran.outputs is None else [np.shape(one) for one in ran.outputs]
 
 
 def sizes_by_shapes(case: Case) -> Case:

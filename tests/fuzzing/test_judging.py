@@ -259,6 +259,24 @@ ATTENTION = """<float k = {0.125}> {
 }"""
 
 
+def _signal(parts: int) -> Case:
+    signal = np.ones((2, 8, parts), np.float32)
+    return _case("<int64 s = {2}, int64 n = {4}> { y = STFT(x, s, , n) }", "float[2,8,N] x", x=signal)
+
+
+def test_half_of_the_spectrum_of_a_complex_signal_may_be_refused() -> None:
+    """The specification calls it impossible; onnxruntime and the reference give it."""
+    assert run_numpy(_signal(2)).outcomes[0].typed
+    assert verdict.judge(_signal(2), [VARIANT]) == []
+
+
+def test_refusing_half_of_the_spectrum_of_a_real_signal_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same refusal, of a signal that has no imaginary part."""
+    refusal = run_numpy(_signal(2)).outcomes[0]
+    monkeypatch.setattr(verdict, "run_numpy", lambda case: Ran([refusal]))
+    assert {(one.kind, one.who) for one in verdict.judge(_signal(1), [])} == {("refuses", "numpy")}
+
+
 def _pooled(stride: int) -> Case:
     """A pool that has to be padded by nothing; with a stride of 3, the formula of the padding gives -2."""
     attributes = f'auto_pad = "SAME_UPPER", dilations = [1, 2], kernel_shape = [2, 1], strides = [1, {stride}]'
