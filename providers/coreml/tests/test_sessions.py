@@ -133,6 +133,57 @@ def test_small_regions_are_left_to_others(interpreted: InterpretedRuntime) -> No
         assert set(session.placement.counts()) == {PROVIDER}
 
 
+@pytest.mark.parametrize("level", ["ORT_DISABLE_ALL", "ORT_ENABLE_ALL"])
+def test_constants_are_left_to_others(level: str, interpreted: InterpretedRuntime) -> None:
+    """Core ML takes no program whose output does not depend on an input."""
+    nodes = [node("Transpose", "c", "t"), node("Identity", "t", "z"), node("Neg", "x", "y")]
+    c = _numbers(3, 4)
+    data = model(nodes, {"x": _numbers(2)}, {"c": c}, outputs=("y", "z"))
+    options = ort.SessionOptions()
+    options.graph_optimization_level = getattr(ort.GraphOptimizationLevel, level)
+    with ort.InferenceSession(data, options, providers=[PROVIDER], provider_options=[{"claim_small": True}]) as session:
+        _, found = session.run(None, {"x": _numbers(2)})
+        np.testing.assert_array_equal(found, c.T)
+        assert {one.provider for one in session.placement.nodes if one.op_type == "Neg"} == {PROVIDER}
+        assert not session.fallback_report
+
+
+@pytest.mark.parametrize(
+    ("made", "constants", "shape", "reason"),
+    [
+        (node("Slice", "x s e a"), {"s": [7], "e": [5], "a": [1]}, (2, 9), "'y' is empty"),
+        (node("Slice", "x s e a t"), {"s": [7], "e": [1], "a": [1], "t": [-2]}, (2, 9), "it goes backwards"),
+        (node("Squeeze", "x a"), {"a": [2]}, (2, 3, 1), "it removes axes whose sizes are not known"),
+        (
+            node("Slice", "x s e a"),
+            {"s": [0], "e": [5], "a": [2]},
+            (2, 3, 9),
+            "it cuts axis 2, whose size is not known",
+        ),
+        (node("Pad", "x p", mode="edge"), {"p": [1, 1, 1, 1]}, (2, 3), "it pads in mode edge"),
+        (node("MaxPool", "x", kernel_shape=[3], dilations=[2]), {}, (1, 2, 9), "its window has gaps"),
+        (node("MaxPool", "x", kernel_shape=[2], strides=[2], ceil_mode=1), {}, (1, 2, 9), "it rounds sizes up"),
+        (node("MatMul", "x z"), {}, (3, 4), "an operand is a vector"),
+        (node("Softmax", "x"), {}, (1, 1, 1, 1, 1, 2), "'x' has 6 axes; Core ML supports at most 5"),
+    ],
+)
+def test_forms_that_core_ml_does_not_compute(
+    made: NodeProto,
+    constants: dict[str, list[int]],
+    shape: tuple[int, ...],
+    reason: str,
+    interpreted: InterpretedRuntime,
+) -> None:
+    """The node is left to another provider, and the reason says why."""
+    feeds = {"x": _numbers(*shape)} | ({"z": _numbers(4)} if "z" in made.input else {})
+    given = {name: np.array(numbers) for name, numbers in constants.items()}
+    data = model([made], feeds, given, dynamic=frozenset({2}) if "not known" in reason else False)
+    with open_session(data) as session:
+        reasons = {why for one in session.placement.nodes for provider, why in one.refusals if provider == PROVIDER}
+        assert reason in reasons
+        assert_close(session.run(None, feeds), _expected(data, feeds))
+
+
 def _shattered(parts: int) -> bytes:
     """Products with an operator between them that the provider does not take."""
     nodes = []

@@ -67,6 +67,8 @@ def refusal(node: NodeSpec, graph: GraphView, *, static: bool = False) -> str | 
             f"version {node.since_version} of {node.op_type} has a different form; "
             f"versions from {operator.since} on are supported"
         )
+    if all(value is None or graph.constant(value.name) is not None for value in node.inputs):
+        return "all its inputs are constants, and Core ML has no constant outputs"
     for place, value in enumerate(node.inputs):
         if value is None:
             continue

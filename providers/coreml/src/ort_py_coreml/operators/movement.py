@@ -61,8 +61,11 @@ def _flatten(lowering: Lowering, node: NodeSpec) -> Var:
 
 
 def _check_squeeze(node: NodeSpec, graph: Constants) -> str | None:
-    if integers(node, graph, 1, "axes") is None and sizes(node) is None:
-        return "which axes it removes depends on sizes that are not known"
+    shape = shape_of(node)
+    axes = integers(node, graph, 1, "axes")
+    removed = shape if axes is None else [shape[axis] for axis in axes]
+    if not all(isinstance(size, int) for size in removed):
+        return "it removes axes whose sizes are not known"
     return None
 
 
@@ -109,7 +112,10 @@ def _cuts(node: NodeSpec, graph: Constants) -> dict[int, tuple[int | None, int |
             return "it goes backwards"
         size = shape[axis]
         if isinstance(size, int):
-            cuts[axis % len(shape)] = slice(start, end, step).indices(size)
+            begin, behind, _ = slice(start, end, step).indices(size)
+            if begin >= behind:
+                return "its result is empty"
+            cuts[axis % len(shape)] = begin, behind, step
         elif start == 0 and end >= 2**31 - 1:
             cuts[axis % len(shape)] = None, None, step
         else:
@@ -196,8 +202,8 @@ def _repeats(node: NodeSpec, graph: Constants) -> list[int] | str:
     if shape is None:
         return "sizes of its data are not known"
     wanted = integers(node, graph, 1, "shape") or []
-    if 0 in wanted:
-        return "its result is empty"
+    if any(size < 1 for size in wanted):
+        return "its result is empty, or its target is invalid"
     result = np.broadcast_shapes(shape, wanted)
     shape = (1,) * (len(result) - len(shape)) + shape
     return [dim // own for dim, own in zip(result, shape, strict=True)]
