@@ -192,6 +192,9 @@ def _others() -> Iterator[Case]:
             nearest_mode="floor" if mode == "nearest" else "round_prefer_floor",
         )
         yield _one(made, IMAGE, scales=np.array([1, 1, 2, 3], np.float32))
+        if mode == "linear":
+            made = node("Resize", "x - - sizes", mode=mode, coordinate_transformation_mode=coordinates)
+            yield _one(made, IMAGE, sizes=_numbers(*IMAGE[:2], 5, 11))
 
 
 _FAMILIES = (_convolutions, _products, _elementwise, _movement, _windows, _others)

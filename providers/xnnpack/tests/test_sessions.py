@@ -119,6 +119,19 @@ def test_a_declined_run_is_counted() -> None:
         assert not session.fallback_report
 
 
+def test_fast_math_omits_the_look() -> None:
+    """No run is declined; NaN may be lost."""
+    data, feeds = _chain(), _images(1, 4, 6, 6)
+    feeds["x"][0, 0, 0, 0] = np.nan
+    options = ort.SessionOptions()
+    options.fast_math = True
+    with ort.InferenceSession(
+        data, options, providers=[PROVIDER, "CPUExecutionProvider"], provider_options=[{"claim_small": True}, {}]
+    ) as session:
+        session.run(None, feeds)
+        assert "declined" not in session.plan
+
+
 def test_the_option_sets_the_threads() -> None:
     """In place of the session's."""
     data, feeds = _chain(), _images(2, 4, 33, 33)

@@ -36,6 +36,7 @@ class XnnpackProvider(RegionProvider):
         self._claim_small = bool(options["claim_small"])
         self._threads = int(options["intra_op_num_threads"])
         self._expected = self._threads or max(1, context.threads)
+        self._fast_math = context.fast_math
         self._library = open_library()
 
     @property
@@ -70,7 +71,7 @@ class XnnpackProvider(RegionProvider):
 
     def compile(self, region: RegionView) -> CompiledRegion:
         """Describe it to XNNPACK and pack its weights."""
-        return XnnpackRegion(region, self._library, self._expected, self._threads)
+        return XnnpackRegion(region, self._library, self._expected, self._threads, fast_math=self._fast_math)
 
 
 def _is_large(node: NodeSpec) -> bool:

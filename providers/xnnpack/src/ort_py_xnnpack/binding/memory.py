@@ -14,7 +14,7 @@ import numpy as np
 from ort_py_xnnpack.binding._xnnpack import ffi
 from ort_py_xnnpack.binding.constants import EXTRA_BYTES
 
-__all__ = ["Array", "address", "aligned", "can_be_overread", "padded", "roomy"]
+__all__ = ["Array", "address", "aligned", "begin_of", "can_be_overread", "padded", "roomy"]
 
 Array = np.ndarray[Any, Any]
 
@@ -23,14 +23,27 @@ _PAGE = 4096
 _ALIGNMENT = 64
 
 
+_from_buffer, _cast, _NUMBER = ffi.from_buffer, ffi.cast, ffi.typeof("uintptr_t")  # what each run calls
+
+
 def address(array: Array) -> Any:
-    """Where an array begins."""
+    """The pointer to an array."""
     return ffi.cast("void *", array.ctypes.data)
 
 
-def can_be_overread(array: Array) -> bool:
-    """Return whether the bytes behind an array can be read for sure."""
-    end = array.ctypes.data + array.nbytes
+def begin_of(array: Array) -> int:
+    """Where a C-contiguous array begins; several times faster than NumPy's own ways to say so."""
+    return int(_cast(_NUMBER, _from_buffer(array)))
+
+
+def can_be_overread(array: Array, begin: int) -> bool:
+    """Return whether the bytes behind an array can be read for sure.
+
+    Args:
+        array: The array.
+        begin: Where it begins.
+    """
+    end = begin + array.nbytes
     if (end - 1) // _PAGE == (end + EXTRA_BYTES - 1) // _PAGE:
         return True
     base = array.base

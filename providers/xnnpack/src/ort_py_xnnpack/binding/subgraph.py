@@ -17,6 +17,8 @@ from ort_py_xnnpack.binding.packing import PackedWeights
 
 __all__ = ["Runtime", "Subgraph"]
 
+_cast, _POINTER = ffi.cast, ffi.typeof("void *")
+
 
 class Subgraph:
     """A description.
@@ -91,9 +93,9 @@ class Runtime:
         self._c = library.c
         self._weights = weights
         self._handle = ffi.gc(handle, library.c.xnn_delete_runtime)
-        self.externals = ffi.new("external_t[]", externals)
+        self._externals = ffi.new("external_t[]", externals)
         for number in range(externals):
-            self.externals[number].id = number
+            self._externals[number].id = number
 
     def reshape(self, shapes: Sequence[Sequence[int]]) -> None:
         """Set the shapes of the first external values, and let those of all others follow."""
@@ -102,9 +104,12 @@ class Runtime:
             check(status, "xnn_reshape_external_value", f"a shape of {list(shape)}")
         check(self._c.xnn_reshape_runtime(self._handle), "xnn_reshape_runtime", f"inputs of {list(shapes)}")
 
-    def set_up(self, count: int) -> None:
-        """Take the addresses of the first values in `externals`, which are all that were described."""
-        check(self._c.xnn_setup_runtime_v2(self._handle, count, self.externals), "xnn_setup_runtime_v2")
+    def set_up(self, addresses: Sequence[int]) -> None:
+        """Say where the external values are, in their order."""
+        externals = self._externals
+        for number, place in enumerate(addresses):
+            externals[number].data = _cast(_POINTER, place)
+        check(self._c.xnn_setup_runtime_v2(self._handle, len(addresses), externals), "xnn_setup_runtime_v2")
 
     def run(self) -> None:
         """Compute."""

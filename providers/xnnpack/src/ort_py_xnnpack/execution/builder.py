@@ -54,6 +54,7 @@ class Builder:
         sources: The region's constants by name.
         inputs: Name and shape of each external input, in order.
         outputs: Names of the outputs, whose external numbers follow.
+        watches: Whether runs are declined that might lose NaN.
 
     Attributes:
         shapes: Sizes of each value, in ONNX's order.
@@ -68,7 +69,10 @@ class Builder:
         sources: Mapping[str, RegionWeight],
         inputs: Sequence[tuple[str, Shape]],
         outputs: Sequence[str],
+        *,
+        watches: bool = True,
     ) -> None:
+        self._watches = watches
         self.graph = view
         self.subgraph = subgraph
         self._weights = weights
@@ -216,6 +220,8 @@ class Builder:
 
     def watch(self, number: int) -> None:
         """Let a run be declined if a value contains NaN or infinity, which its reader would lose."""
+        if not self._watches:
+            return
         shape = self._sizes[number]
         total = self.between((1,))
         flat = self.between((math.prod(shape),))

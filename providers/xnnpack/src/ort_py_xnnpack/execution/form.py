@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ort_py.lazy_dataclass import dataclass
-from ort_py_xnnpack.binding.memory import Array, roomy
+from ort_py_xnnpack.binding.memory import Array, begin_of, roomy
 from ort_py_xnnpack.binding.subgraph import Runtime
 
 __all__ = ["Form", "Shapes"]
@@ -24,6 +24,7 @@ class Form:
         kept: Constants that runs read.
         generation: That of the pools when it was made.
         addresses: Where the arrays of the last run were.
+        flag_address: Where the flag is, if there is one.
     """
 
     runtime: Runtime
@@ -32,8 +33,10 @@ class Form:
     kept: Sequence[Array]
     generation: int
     addresses: list[int]
+    flag_address: list[int]
 
     @classmethod
     def of(cls, runtime: Runtime, outputs: Shapes, kept: Sequence[Array], generation: int, *, flagged: bool) -> Form:
         """A form that has not run."""
-        return cls(runtime, outputs, roomy((1,)) if flagged else None, kept, generation, [])
+        flag = roomy((1,)) if flagged else None
+        return cls(runtime, outputs, flag, kept, generation, [], [] if flag is None else [begin_of(flag)])

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ort_py.contracts import RegionInstance, RequiredOutputs, RunDeclined
-from ort_py_xnnpack.binding._xnnpack import ffi
-from ort_py_xnnpack.binding.memory import Array, can_be_overread, padded, roomy
+from ort_py_xnnpack.binding.memory import Array, begin_of, can_be_overread, padded, roomy
 from ort_py_xnnpack.binding.pool import pools
 from ort_py_xnnpack.execution.builder import Refused
 from ort_py_xnnpack.execution.form import Form, Shapes
@@ -24,6 +23,7 @@ _MOST_FORMS = 8
 """Sets of shapes that are remembered; the one that was not used for the longest time goes."""
 
 _FLOAT = np.dtype(np.float32)
+_asarray = np.asarray
 
 
 class XnnpackInstance(RegionInstance):
@@ -65,22 +65,27 @@ class XnnpackInstance(RegionInstance):
         if form is None or shapes != self._shapes or form.generation != pools.generation:
             form = self._form = self._form_for(shapes, inputs)
             self._shapes = shapes
-        arrays = [array if can_be_overread(array) else padded(array) for array in map(np.asarray, inputs)]
-        self._results = [
-            roomy(shape) if given is None or given.shape != shape else given
-            for given, shape in zip(outputs, form.outputs, strict=True)
-        ]
-        # What is written may be read again inside the region, beyond its end too.
-        self._written = [array if can_be_overread(array) else roomy(array.shape) for array in self._results]
-        arrays += self._written
-        if form.flag is not None:
-            arrays.append(form.flag)
-        self._arrays = arrays
-        addresses = [array.ctypes.data for array in arrays]
+        self._arrays, self._results, self._written = [], [], []  # those of a run that was bound and never begun
+        arrays, addresses = self._arrays, []
+        for array in map(_asarray, inputs):
+            begin = begin_of(array)
+            if not can_be_overread(array, begin):
+                array = padded(array)  # noqa: PLW2901 - the copy takes its place
+                begin = begin_of(array)
+            arrays.append(array)
+            addresses.append(begin)
+        results, written = self._results, self._written
+        for given, shape in zip(outputs, form.outputs, strict=True):
+            result = array = roomy(shape) if given is None or given.shape != shape else given
+            begin = begin_of(array)
+            if array is given and not can_be_overread(array, begin):
+                array = roomy(shape)  # what is written may be read again inside the region, beyond its end too
+                begin = begin_of(array)
+            results.append(result)
+            written.append(array)
+            addresses.append(begin)
         if addresses != form.addresses:
-            for number, address in enumerate(addresses):
-                form.runtime.externals[number].data = ffi.cast("void *", address)
-            form.runtime.set_up(len(addresses))
+            form.runtime.set_up([*addresses, *form.flag_address])
             form.addresses = addresses
 
     def __call__(self) -> Sequence[Any]:

@@ -25,6 +25,9 @@ from ort_py_xnnpack.execution.kept_graph import KeptGraph
 
 __all__ = ["XnnpackRegion"]
 
+_MOST_REFUSED = 64
+"""Sets of shapes of which it is remembered that XNNPACK has nothing for them."""
+
 
 class XnnpackRegion(CompiledRegion):
     """A region.
@@ -34,9 +37,14 @@ class XnnpackRegion(CompiledRegion):
         library: The library.
         expected: Threads that runs are likely to have.
         threads: Threads of each run; 0 for those of its frame.
+        fast_math: Whether NaN may be lost.
     """
 
-    def __init__(self, view: RegionView, library: Library, expected: int, threads: int = 0) -> None:
+    def __init__(
+        self, view: RegionView, library: Library, expected: int, threads: int = 0, *, fast_math: bool = False
+    ) -> None:
+        self._watches = not fast_math
+        self._refused: dict[Shapes, Refused] = {}
         self.threads = threads
         self._library = library
         self._inputs = tuple(value.name for value in view.inputs)
@@ -81,20 +89,25 @@ class XnnpackRegion(CompiledRegion):
         return None if weight is None else np.asarray(weight.array())
 
     def _made(self, shapes: Shapes, threads: int) -> Form:
+        if shapes in self._refused:
+            raise self._refused[shapes].with_traceback(None)
         generation = pools.generation
         weights = PackedWeights(self._packed_forms)
         inputs = list(zip(self._inputs, shapes, strict=True))
         subgraph = Subgraph(self._library, len(self._inputs) + len(self._outputs) + 1)
-        builder = Builder(self._graph, subgraph, weights, self._weights, inputs, self._outputs)
+        builder = Builder(self._graph, subgraph, weights, self._weights, inputs, self._outputs, watches=self._watches)
         try:
             flagged = builder.describe()
             runtime = subgraph.runtime(weights, pools.of(self._library, threads))
             runtime.reshape(shapes)
         except EPFail as error:
-            raise Refused(
+            if len(self._refused) >= _MOST_REFUSED:
+                self._refused.clear()
+            refused = self._refused[shapes] = Refused(
                 f"XNNPACK cannot compute with inputs of {', '.join(map(str, shapes))}.",
                 why=(error.what,),
                 fix="run these shapes with another provider",
-            ) from error
+            )
+            raise refused from error
         outputs = tuple(builder.shapes[name] for name in self._outputs)
         return Form.of(runtime, outputs, builder.kept, generation, flagged=flagged)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ort_py.contracts import NodeSpec
 from ort_py_xnnpack.binding.constants import Flag
@@ -14,11 +14,16 @@ if TYPE_CHECKING:
 __all__ = ["OPERATORS"]
 
 
-def _targets(node: NodeSpec, graph: Constants) -> tuple[int, int] | str:
-    """Sizes of the result, or why it is none that XNNPACK makes."""
-    shape = shape_of(node)
-    if len(shape) != 4 or not all(isinstance(dim, int) for dim in shape[2:]):
-        return "its data has not two axes of known size besides the channels"
+def _targets(node: NodeSpec, graph: Constants, shape: tuple[Any, ...]) -> tuple[int | None, int | None] | str:
+    """Sizes of the result, None where that of a run decides, or why it is none that XNNPACK makes.
+
+    Args:
+        node: The node.
+        graph: The graph.
+        shape: That of the data, as far as it is known.
+    """
+    if len(shape) != 4:
+        return "its data has not two axes besides the channels"
     if "axes" in node.attributes or "roi" in str(attribute(node, "coordinate_transformation_mode", "")):
         return "it names axes or a region"
     sizes = constant(node, graph, 3)
@@ -32,14 +37,19 @@ def _targets(node: NodeSpec, graph: Constants) -> tuple[int, int] | str:
     scales = constant(node, graph, 2)
     if scales is None or scales.size != 4 or scales[0] != 1 or scales[1] != 1:
         return "its scales are not those of two axes"
-    exact = [float(scale) * size for scale, size in zip(scales[2:], shape[2:], strict=True)]
-    if any(one != int(one) or one < 1 for one in exact):
-        return "its scales do not give whole sizes"
-    return int(exact[0]), int(exact[1])
+    results: list[int | None] = []
+    for scale, size in zip((float(one) for one in scales[2:]), shape[2:], strict=True):
+        known = isinstance(size, int)
+        exact = scale * size if known else scale
+        if exact != int(exact) or exact < 1:
+            return "its scales do not give whole sizes"
+        results.append(int(exact) if known else None)
+    return results[0], results[1]
 
 
 def _check(node: NodeSpec, graph: Constants) -> str | None:
-    found = _targets(node, graph)
+    shape = shape_of(node)
+    found = _targets(node, graph, shape)
     if isinstance(found, str):
         return found
     mode = attribute(node, "mode", "nearest")
@@ -49,8 +59,11 @@ def _check(node: NodeSpec, graph: Constants) -> str | None:
     if mode == "linear":
         if coordinates not in {"half_pixel", "pytorch_half_pixel", "asymmetric", "align_corners"}:
             return f"XNNPACK has no {coordinates}"
-        return None if min(found) > 1 else "one of its results has the size 1"
-    factors = [new / old for new, old in zip(found, shape_of(node)[2:], strict=True)]
+        return "one of its results may have the size 1" if any(one in {1, None} for one in found) else None
+    pairs = [(new, old) for new, old in zip(found, shape[2:], strict=True) if new is not None]
+    if any(not isinstance(old, int) for _, old in pairs):
+        return "the sizes of its data are not known"
+    factors = [new / old for new, old in pairs]
     rounding = attribute(node, "nearest_mode", "round_prefer_floor")
     if mode != "nearest" or any(one != int(one) for one in factors):
         return "it neither repeats elements nor draws lines between them"
@@ -66,11 +79,13 @@ def _check(node: NodeSpec, graph: Constants) -> str | None:
 def _lower(builder: Builder, node: NodeSpec) -> None:
     from ort_py_xnnpack.execution.builder import last
 
-    found = _targets(node, builder.graph)
-    assert not isinstance(found, str)
-    rows, columns = found
     x = node.inputs[0]
     batch, channels, height, width = builder.shape(x)
+    found = _targets(node, builder.graph, (batch, channels, height, width))
+    assert not isinstance(found, str)
+    rows, columns = found
+    assert rows is not None
+    assert columns is not None
     source = builder.read(x, last(4))
     target = builder.write(node.outputs[0], (batch, channels, rows, columns), last(4))
     if attribute(node, "mode", "nearest") == "linear":
