@@ -233,7 +233,24 @@ def _resizing() -> Iterator[Case]:
     yield _one(node("Resize", "x - - sizes", mode="linear"), (1, 2, 5, 3), sizes=_numbers(1, 2, 10, 9))
 
 
-_FAMILIES = (_elementwise, _products, _movement, _windows, _reductions, _normalizations, _resizing)
+def _recurrent() -> Iterator[Case]:
+    for directions, direction in ((1, "forward"), (2, "bidirectional")):
+        weights = {"w": _weight(directions, 20, 3), "r": _weight(directions, 20, 5), "b": _weight(directions, 40)}
+        states: dict[str, tuple[int, ...]] = {"x": (4, 2, 3), "h": (directions, 2, 5), "c": (directions, 2, 5)}
+        for names in ("y - -", "- y -", "- - y"):
+            made = node("LSTM", "x w r b - h c", names, hidden_size=5, direction=direction)
+            made.output[:] = ["" if name == "-" else name for name in names.split()]
+            yield Case([made], states, weights)
+        yield _one(node("LSTM", "x w r", hidden_size=5, direction=direction), (4, 2, 3), w=weights["w"], r=weights["r"])
+    turned = [node("LSTM", "x w r", "s", hidden_size=5), node("Squeeze", "s axes", "q"), node("MatMul", "q m")]
+    yield Case(
+        turned,
+        {"x": (4, 2, 3)},
+        {"w": _weight(1, 20, 3), "r": _weight(1, 20, 5), "axes": _numbers(1), "m": _weight(5, 2)},
+    )
+
+
+_FAMILIES = (_elementwise, _products, _movement, _windows, _reductions, _normalizations, _resizing, _recurrent)
 CASES = {
     f"{number} {case.nodes[0].op_type}": case
     for number, case in enumerate(case for family in _FAMILIES for case in family())

@@ -265,8 +265,8 @@ def _pad(x: Array, pad: Any, mode: Any = "constant", constant_val: Any = 0.0) ->
     return np.pad(x, [(0, 0)] * (x.ndim - len(pairs)) + pairs, constant_values=constant_val)
 
 
-def _split(x: Array, split_sizes: Any, axis: Any, num_splits: Any = None) -> list[Array]:
-    return np.split(x, np.cumsum(split_sizes)[:-1], int(axis))
+def _split(x: Array, axis: Any, split_sizes: Any = None, num_splits: Any = None) -> list[Array]:
+    return np.split(x, int(num_splits) if split_sizes is None else np.cumsum(split_sizes)[:-1], int(axis))
 
 
 def _depth_to_space(x: Array, block_size: Any) -> Array:
@@ -302,6 +302,42 @@ def _bilinear(x: Array, scale_factor_height: Any, scale_factor_width: Any, align
         part = (at - low).reshape(shape)
         x = (x.take(low, axis) * (1 - part) + x.take(high, axis) * part).astype(x.dtype)
     return x
+
+
+def _lstm(
+    x: Array,
+    initial_h: Array,
+    initial_c: Array,
+    weight_ih: Array,
+    weight_hh: Array,
+    direction: Any,
+    output_sequence: Any,
+    bias: Any = 0.0,
+    weight_ih_back: Any = None,
+    weight_hh_back: Any = None,
+    bias_back: Any = 0.0,
+    **activations: Any,
+) -> list[Array]:
+    assert {str(one) for one in activations.values()} <= {"sigmoid", "tanh"}
+    assert output_sequence
+    assert direction in {"forward", "bidirectional"}
+    size = weight_hh.shape[1]
+    sides = [(x, weight_ih, weight_hh, bias)]
+    if direction == "bidirectional":
+        sides.append((x[::-1], weight_ih_back, weight_hh_back, bias_back))
+    every, last, cells = [], [], []
+    for number, (given, wide, recurrent, added) in enumerate(sides):
+        h, c = (state[:, number * size : (number + 1) * size] for state in (initial_h, initial_c))
+        states = []
+        for step in given:
+            i, f, o, z = np.split(step @ wide.T + h @ recurrent.T + added, 4, axis=1)
+            c = c / (1 + np.exp(-f)) + np.tanh(z) / (1 + np.exp(-i))
+            h = np.tanh(c) / (1 + np.exp(-o))
+            states.append(h)
+        every.append(np.stack(states[::-1] if number else states))
+        last.append(h)
+        cells.append(c)
+    return [np.concatenate(parts, axis=-1).astype(x.dtype) for parts in (every, last, cells)]
 
 
 def _binary(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -376,6 +412,8 @@ OPERATIONS: dict[str, Callable[..., Any]] = {
     "concat": lambda values, axis, interleave=False: np.concatenate(values, int(axis)),
     "slice_by_index": _slice_by_index,
     "split": _split,
+    "stack": lambda values, axis: np.stack(values, int(axis)),
+    "lstm": _lstm,
     "pad": _pad,
     "tile": lambda x, reps: np.tile(x, [int(one) for one in reps]),
     "gather": lambda x, indices, axis, batch_dims=0, validate_indices=False: x.take(indices, int(axis)),

@@ -68,9 +68,9 @@ def open_session(data: bytes, threads: int = 1, **options: Any) -> ort.Inference
     )
 
 
-def run_here(data: bytes, feeds: Arrays, threads: int = 1) -> list[Any]:
+def run_here(data: bytes, feeds: Arrays, threads: int = 1, **options: Any) -> list[Any]:
     """Return the outputs, after checking that Core ML ran every node and that a second run gives the same."""
-    with open_session(data, threads) as session:
+    with open_session(data, threads, **options) as session:
         others = [(one.op_type, one.refusals) for one in session.placement.nodes if one.provider != PROVIDER]
         assert not others, others
         first = session.run(None, dict(feeds))

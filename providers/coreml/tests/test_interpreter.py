@@ -28,6 +28,7 @@ _NOT_COMPUTED_BY_COREMLTOOLS = frozenset(
         "depth_to_space",
         "gelu",
         "instance_norm",
+        "lstm",
         "local_response_norm",
         "max_pool",
         "silu",

@@ -277,3 +277,33 @@ def test_closed_sessions_leave_no_packages(
         session.run(None, feeds)
         assert list(tmp_path.glob("ort-py-coreml-*"))
     assert not list(tmp_path.glob("ort-py-coreml-*"))
+
+
+def _layer(directions: int = 1, **attributes: Any) -> tuple[NodeProto, dict[str, Any]]:
+    made = node("LSTM", "x w r", hidden_size=5, **attributes)
+    return made, {"w": _numbers(directions, 20, 3), "r": _numbers(directions, 20, 5)}
+
+
+@pytest.mark.parametrize(
+    ("attributes", "reason"),
+    [
+        (
+            {"direction": "reverse"},
+            "Apple does not document the order of the results of a layer that only goes backwards",
+        ),
+        ({"activations": ["Sigmoid", "Relu", "Tanh"]}, "its activations are sigmoid, relu, tanh"),
+        ({"clip": 1.0}, "it clips the gates, which MIL does differently"),
+        ({"input_forget": 1}, "it couples gates, or has the batch first"),
+        ({}, "it has no initial state, and the size of the batch is not known"),
+    ],
+)
+def test_layers_that_core_ml_does_not_compute(
+    attributes: dict[str, Any], reason: str, interpreted: InterpretedRuntime
+) -> None:
+    made, weights = _layer(**attributes)
+    feeds = {"x": _numbers(4, 2, 3)}
+    data = model([made], feeds, weights, dynamic=frozenset() if attributes else frozenset({1}))
+    with open_session(data) as session:
+        reasons = {why for one in session.placement.nodes for provider, why in one.refusals if provider == PROVIDER}
+        assert reason in reasons
+        assert_close(session.run(None, feeds), _expected(data, feeds))

@@ -25,6 +25,7 @@ FAMILIES: dict[str, str] = {
         "BatchNormalization InstanceNormalization LRN LayerNormalization LogSoftmax RMSNormalization Softmax"
     ),
     "products": "Gemm MatMul",
+    "recurrent": "LSTM",
     "reduction": (
         "GlobalAveragePool GlobalMaxPool ReduceL1 ReduceL2 ReduceLogSum ReduceLogSumExp ReduceMax ReduceMean ReduceMin "
         "ReduceProd ReduceSum ReduceSumSquare"
