@@ -593,6 +593,17 @@ def test_a_deconvolution_with_a_stride_longer_than_its_kernel(mode: str) -> None
     assert shape(model, "a") == ("N", 1, 12, 10)
 
 
+def test_a_spectrum_is_one_sided_by_default() -> None:
+    """Half of the frequencies of four samples are three; ONNX's inference says four, and refused the sum."""
+    model = typed_model(
+        """g (float[N, 7, 1] x) => (float[A, B, C, D] y)
+        <int64 step = {2}, int64 size = {4}, float[3, 1] k = {1, 2, 3}> {
+            a = STFT(x, step, , size) y = Add(a, k)
+        }"""
+    )
+    assert shape(model, "a") is None  # the table of constraints does not know it
+
+
 @pytest.mark.parametrize("call", ["Reshape(x, table)", "Expand(x, table)", "Tile(x, table)"])
 def test_lists_of_two_axes_give_no_shape(call: str) -> None:
     """Older operator sets let ONNX's inference read them as if they were flat; every runtime refuses them."""

@@ -15,7 +15,6 @@ _POOLS = frozenset({"AveragePool", "LpPool", "MaxPool"})
 _FIRST_RIGHT_POOL = 22
 """Operator set from which on ONNX leaves out windows that begin behind the input."""
 
-
 _LISTS = frozenset({"Expand", "Pad", "Reshape", "Slice", "Tile"})
 """Operators of which ONNX infers shapes from lists of sizes or positions, the inputs behind the first."""
 
@@ -28,11 +27,12 @@ def is_misread(node: Node) -> bool:
     that round up get windows that begin behind the input, which the specification leaves out. A ConvTranspose that
     pads for a size by itself gets the output padding on top, which only takes part in the computation of the pads, and
     lacks what a stride leaves out beyond the kernel.
+    An STFT without `onesided` is given all frequencies; the default is half of them.
     Lists of sizes with two axes, which every runtime refuses, are read as if they were flat.
     """
     if node.domain:
         return False
-    if _has_a_table(node):
+    if _has_a_table(node) or (node.op_type == "STFT" and "onesided" not in node.attributes):
         return True
     if node.op_type == "ConvTranspose":
         same = node.attributes.get("auto_pad", "NOTSET") in {"SAME_UPPER", "SAME_LOWER"}
