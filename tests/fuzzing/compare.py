@@ -18,7 +18,7 @@ from onnx import helper
 import ort_py
 from ort_py_kit.tolerances import tolerance_of
 from tests.fuzzing.cases import Case, Feeds
-from tests.fuzzing.overflow import SUMS, magnitudes, planted
+from tests.fuzzing.overflow import READ, SUMS, magnitudes, planted
 from tests.fuzzing.runners import Outcome, Variant, guarded, options_of
 from tests.fuzzing.subnormal import flushed
 
@@ -113,7 +113,7 @@ def spread_of(case: Case, feeds: Feeds, seed: int = 0) -> Spread | None:
     rounding |= set(_scaled_twice(case.model))
     candidates = sorted(rounding)
     candidates += [node.input[0] for node in case.model.graph.node if node.op_type in STANDARDISING]
-    sums = [node for node in case.model.graph.node if node.op_type in SUMS or alike != ROUNDED_ALIKE]
+    sums = [node for node in case.model.graph.node if node.op_type in READ or alike != ROUNDED_ALIKE]
     added = [name for node in sums for name in (*node.input, *node.output)]
     candidates = [name for name in dict.fromkeys([*candidates, *added]) if name in made_here]
     del shown.graph.output[:]

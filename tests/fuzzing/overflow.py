@@ -20,7 +20,7 @@ import ort_py
 from tests.fuzzing.cases import Feeds
 from tests.fuzzing.runners import Variant, guarded, options_of
 
-__all__ = ["SUMS", "magnitudes", "open_elements", "planted"]
+__all__ = ["READ", "SUMS", "magnitudes", "open_elements", "planted"]
 
 _SUMS = """
 AveragePool BatchNormalization Conv ConvTranspose Einsum Gemm GlobalAveragePool MatMul Mean ReduceL1 ReduceMean
@@ -149,10 +149,24 @@ def _rows(node: onnx.NodeProto, values: Feeds, result: Array) -> Array:
     return np.broadcast_to(near, result.shape)
 
 
+def _scored(node: onnx.NodeProto, values: Feeds, result: Array) -> Array:
+    """Rows of an attention with a score that may overflow on its way, bounded by the largest key of the batch."""
+    queries, keys = (
+        np.nan_to_num(np.abs(values[name].astype(np.float64)), posinf=0.0) for name in (node.input[0], node.input[1])
+    )
+    largest = keys.reshape(len(keys), -1).max(1, initial=0.0).reshape(-1, *(1,) * (queries.ndim - 1))
+    scores = queries.sum(-1, keepdims=True) * largest
+    near = scores > NEAR * float(ml_dtypes.finfo(result.dtype).max)  # type: ignore[no-untyped-call]
+    return np.broadcast_to(near, result.shape)
+
+
 _OTHERS: dict[str, Callable[[onnx.NodeProto, Feeds, Array], Array | None]] = {
+    "Attention": _scored,
     "Gelu": _doubled,
     **dict.fromkeys(("InstanceNormalization", "LayerNormalization", "MeanVarianceNormalization"), _rows),
 }
+READ = SUMS | frozenset(_OTHERS)
+"""Operators whose operands `open_elements` reads."""
 
 
 def _beyond_half(node: onnx.NodeProto, values: Feeds, result: Array) -> Array | None:
