@@ -33,16 +33,17 @@ def _run(command: list[str], **variables: str) -> subprocess.CompletedProcess[st
     )
 
 
-def _checked(command: list[str]) -> None:
-    outcome = _run(command)
+def _checked(command: list[str], **variables: str) -> None:
+    outcome = _run(command, **variables)
     assert outcome.returncode == 0, f"{' '.join(command)}\n{outcome.stdout}\n{outcome.stderr}"
 
 
-def build_wheel(folder: str, target: Path) -> Path:
-    """Build the distribution in a folder of the repository; returns the wheel."""
+def build_wheel(folder: str, target: Path, **variables: str) -> Path:
+    """Build the distribution in a folder of the repository, with environment variables; returns the wheel."""
     before = set(target.glob("*.whl"))
     options = ["--no-deps", "--no-build-isolation", "--quiet", "--disable-pip-version-check"]
-    _checked([sys.executable, "-m", "pip", "wheel", *options, "--wheel-dir", str(target), str(ROOT / folder)])
+    command = [sys.executable, "-m", "pip", "wheel", *options, "--wheel-dir", str(target), str(ROOT / folder)]
+    _checked(command, **variables)
     (wheel,) = set(target.glob("*.whl")) - before
     return wheel
 

@@ -77,6 +77,15 @@ def test_all_is_well(call: Call, found: list[ProviderDiagnosis]) -> None:
         assert text in outcome.out
 
 
+@pytest.mark.parametrize("others", [[], [BAD], [GOOD]], ids=["alone", "beside an unusable one", "beside a usable one"])
+def test_numpy_alone_is_said_to_be_slower(
+    call: Call, found: list[ProviderDiagnosis], others: list[ProviderDiagnosis]
+) -> None:
+    """There may be no fast provider for the machine, so this is no problem of the installation."""
+    found += [provider("CPUExecutionProvider", Verdict.USABLE), *others]
+    assert ("models run on NumPy" in call("doctor").out) is (GOOD not in others)
+
+
 def test_what_is_wrong_is_said_with_the_fix(call: Call, found: list[ProviderDiagnosis]) -> None:
     """Exit code 1; cause, fix and last words."""
     found += [GOOD, BAD]

@@ -14,6 +14,7 @@ from ort_py.cli.console import say
 from ort_py.cli.output import print_json
 from ort_py.cli.progress import Progress
 from ort_py.discovery.known_names import package_for
+from ort_py.discovery.records import CPU_ROLE
 from ort_py.inspection.diagnosis.examine import TIME_LIMIT, examine
 from ort_py.inspection.diagnosis.report import Diagnosis, ProviderDiagnosis
 from ort_py.limits import human_bytes
@@ -78,6 +79,8 @@ def _print(diagnosis: Diagnosis, missing: dict[str, str]) -> None:
         say("\nNo execution provider is installed. `pip install ort-py-cpu` runs models on any machine.")
     for one in diagnosis.providers:
         _print_provider(one)
+    if {one.name for one in diagnosis.providers if one.usable} == {CPU_ROLE}:
+        say("\nNo fast CPU provider is usable here: models run on NumPy, which computes every operator and is slower.")
     for problem in diagnosis.problems:
         say(f"\n{problem}")
     for name, cause in missing.items():
