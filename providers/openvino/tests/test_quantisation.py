@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -74,6 +75,38 @@ def test_zero_points_of_an_axis() -> None:
         float[4] s = {0.5, 0.25, 0.125, 1.0}, int8[4] z = {1, 2, -3, 0}
     > { y = QuantizeLinear <axis = 1> (x, s, z) }"""
     check(text, {"x": (RNG.integers(-40, 40, (2, 4, 3)) / 16).astype(np.float32)})
+
+
+@pytest.mark.parametrize(
+    "node",
+    [
+        "y = DequantizeLinear(x, s, z)",
+        "y = DequantizeLinear <axis = 0> (x, r, e)",
+        "y = DequantizeLinear <axis = 1, block_size = 3> (x, b, f)",
+    ],
+    ids=["tensor", "axis", "blocks"],
+)
+def test_zeros_are_exact(node: str) -> None:
+    """An integer that is the zero point gives 0: the difference comes first, and is not spread over a product."""
+    text = f"""g (int8[2, 3] x) => (float[2, 3] y) <
+        float s = {{0.014524857}}, int8 z = {{-3}}, float[2] r = {{0.014524857, 0.3}}, int8[2] e = {{-3, -3}},
+        float[2, 1] b = {{0.014524857, 0.3}}, int8[2, 1] f = {{-3, -3}}
+    > {{ {node} }}"""
+    with opened(text) as session:
+        assert runners(session)["DequantizeLinear"] == NAME
+        (y,) = session.run(None, {"x": np.full((2, 3), -3, np.int8)})
+        np.testing.assert_array_equal(y, np.zeros((2, 3), np.float32))
+
+
+@pytest.mark.parametrize("kind", ["float16", "bfloat16"])
+def test_integers_of_scales_in_16_bits(kind: str) -> None:
+    """The difference has the type of the scale."""
+    text = f"""g (int8[2, 3] x, {kind}[3, 2] m) => ({kind}[2, 2] y) <float s = {{0.5}}, int8 z = {{3}}> {{
+        h = CastLike(s, m) d = DequantizeLinear(x, h, z) y = MatMul(d, m)
+    }}"""
+    ones = np.ones((3, 2), np.float16 if kind == "float16" else ml_dtypes.bfloat16)
+    session = check(text, {"x": np.arange(6, dtype=np.int8).reshape(2, 3), "m": ones}, opset=23)
+    assert runners(session)["DequantizeLinear"] == NAME
 
 
 def test_a_convolution_with_several_readers() -> None:

@@ -1,8 +1,11 @@
-"""Conversion of a region's QuantizeLinear nodes to OpenVINO's operations, and the conditions for computing in integers.
+"""Conversion of a region's quantisation to OpenVINO's operations, and the conditions for computing in integers.
 
 OpenVINO's reader makes a FakeQuantize of a QuantizeLinear. It adds the zero point before it rounds, so numbers half way
 between two integers go to the wrong one where the zero point is odd. The operations that ONNX describes are put in its
 place: a division, the rounding, the zero point, the limits of the type.
+
+Of a DequantizeLinear it makes a product and a sum, in which the product of zero point and scale is rounded on its own,
+so that no result is exactly 0. The difference from the zero point is therefore computed in integers.
 
 A FakeQuantize also starts OpenVINO's low-precision transformation, which computes convolutions in 8 bits and is several
 times as fast. Of graphs in general its results are wrong: where a convolution has several readers, where two
@@ -13,6 +16,7 @@ independent of devices.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -119,7 +123,7 @@ def _maker(name: str, region: GraphView) -> str | None:
 
 
 def write_quantisation(model: Any, region: GraphView) -> None:
-    """Put the operations of ONNX's QuantizeLinear in the place of FakeQuantize.
+    """Put the operations of ONNX's QuantizeLinear in the place of FakeQuantize, and of its DequantizeLinear.
 
     Where the region may be computed in integers, those stay that round a sum to a type in which its zero point does not
     change which of two integers is even.
@@ -128,19 +132,43 @@ def write_quantisation(model: Any, region: GraphView) -> None:
         model: OpenVINO's model of the region, with its weights; changed.
         region: The region.
     """
-    nodes = {
-        node.outputs[0].name: node for node in region.nodes if node.op_type == "QuantizeLinear" and node.outputs[0]
-    }
+    kinds = ("QuantizeLinear", "DequantizeLinear")
+    nodes = {node.outputs[0].name: node for node in region.nodes if node.op_type in kinds and node.outputs[0]}
     if not nodes:
         return
     integers = computes_in_integers(region)
     for operation in model.get_ordered_ops():
+        if operation.get_type_name() == "Subtract" and not integers and _moves_by_zero_point(operation, nodes, region):
+            _subtract_integers(operation)
         if operation.get_type_name() != "FakeQuantize":
             continue
         for reader in list(operation.output(0).get_target_inputs()):
             found = [nodes[name] for name in reader.get_node().output(0).get_names() if name in nodes]
             if found and not (integers and _rounds_a_sum(found[0], region)):
                 _write(operation, reader, found[0], region)
+
+
+def _moves_by_zero_point(operation: Any, nodes: Mapping[str, NodeSpec], region: GraphView) -> bool:
+    """Return whether it is a difference of a DequantizeLinear whose data are no weights."""
+    reader = operation
+    for _ in range(3):  # a product, and the original shape where there are blocks
+        targets = list(reader.output(0).get_target_inputs())
+        if len(targets) != 1:
+            return False
+        reader = targets[0].get_node()
+        node = next((nodes[name] for name in reader.output(0).get_names() if name in nodes), None)
+        if node is not None:
+            data = node.inputs[0]
+            return node.op_type == "DequantizeLinear" and data is not None and region.constant(data.name) is None
+    return False
+
+
+def _subtract_integers(operation: Any) -> None:
+    operations = module_once().opset13
+    data, zero = (operations.convert(operation.input_value(place), "i32") for place in (0, 1))
+    difference = operations.convert(operations.subtract(data, zero), operation.get_output_element_type(0))
+    for reader in list(operation.output(0).get_target_inputs()):
+        reader.replace_source_output(difference.output(0))
 
 
 def _rounds_a_sum(node: NodeSpec, region: GraphView) -> bool:
