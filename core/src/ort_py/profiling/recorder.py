@@ -2,7 +2,7 @@
 
 While a program runs, the time after each step is noted, and the step's output if it is unusual. Names, sizes and texts
 are created when `Recorder.events` is called. The inputs of a step are not noted, because earlier steps of the run wrote
-them. Plans are only known through `PlanLike`; `execution` reports the steps.
+them. `execution` reports the steps.
 """
 
 from __future__ import annotations
@@ -14,11 +14,14 @@ from array import array
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ort_py.lazy_dataclass import dataclass
 from ort_py.platform.forks import ProcessLock
-from ort_py.profiling.traced_plan import Kind, PlanLike, TracedPlan, kinds_of
+from ort_py.profiling.traced_plan import Kind, TracedPlan, kinds_of
+
+if TYPE_CHECKING:
+    from ort_py.planning.plan import ExecutionPlan
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +46,7 @@ class RunTrace:
     """Steps of one run of a plan or body, in the order in which they end.
 
     Attributes:
-        outputs: For each step its output's slot; slot 1, which is always empty, if it has none or several.
+        outputs: For each step its output's slot; the empty slot if it has none or several.
         shapes: For each step the usual shape of its output, None if it is not known.
         spans: Index, start, end and thread of each step reported to `note`.
         ends: When steps ended that ran one right after another from the first on, in seconds. A step is taken to begin
@@ -151,7 +154,7 @@ class Recorder:
         """Add an event of the calling thread."""
         self._keep(ProfileEvent(category, name, start_ns, end_ns - start_ns, threading.get_native_id(), arguments))
 
-    def begin_run(self, plan: PlanLike, slots: Sequence[Any]) -> RunTrace:
+    def begin_run(self, plan: ExecutionPlan, slots: Sequence[Any]) -> RunTrace:
         """Note the start of a run of a plan or body, whose inputs are in the slots."""
         traced = self._plans.get(id(plan))
         if traced is None:  # it holds the plan, so the identity stays its own

@@ -8,66 +8,19 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ort_py.dtypes import data_type_of
+from ort_py.planning.plan import NONE_SLOT
+
+if TYPE_CHECKING:
+    from ort_py.planning.plan import ExecutionPlan
 
 Kind: TypeAlias = tuple[Any, tuple[int, ...]] | None
 """dtype and shape of an array; None for whatever is not an array."""
 
 Entry: TypeAlias = tuple[int, Kind, bool]
 """Slot and kind of a value that a run was given, and whether it is the model's own constant."""
-
-_EMPTY = 1
-"""Slot of every plan that holds nothing."""
-
-
-class StepLike(Protocol):
-    """The attributes of a step that a profile reads."""
-
-    @property
-    def title(self) -> str:
-        """Short description of the step."""
-
-    @property
-    def location(self) -> Any:
-        """Place of the step, a `Location`."""
-
-    @property
-    def provider(self) -> str:
-        """Provider of the step."""
-
-    @property
-    def inputs(self) -> tuple[int, ...]:
-        """Slots it reads."""
-
-    @property
-    def outputs(self) -> tuple[int, ...]:
-        """Slots it writes."""
-
-
-class InputLike(Protocol):
-    """The attributes of a plan's input that a profile reads."""
-
-    @property
-    def slot(self) -> int:
-        """Slot in which each run finds the input."""
-
-
-class PlanLike(Protocol):
-    """The attributes of a plan that a profile reads."""
-
-    @property
-    def inputs(self) -> Sequence[InputLike]:
-        """Inputs of each run, including overridable constants."""
-
-    @property
-    def steps(self) -> Sequence[StepLike]:
-        """Steps of the plan in order."""
-
-    @property
-    def template(self) -> tuple[Any, ...]:
-        """Content of the slots before a run: constants, None elsewhere."""
 
 
 def kind_of(value: Any) -> Kind:
@@ -104,14 +57,14 @@ class TracedPlan:
     An output's element type is the model's, so an output of the usual shape is of the usual kind.
 
     Attributes:
-        outputs: For each step its output's slot, or slot 1, which is always empty, where it has none or several.
+        outputs: For each step its output's slot, or the empty slot where it has none or several.
     """
 
-    def __init__(self, plan: PlanLike) -> None:
+    def __init__(self, plan: ExecutionPlan) -> None:
         self._plan = plan  # the recorder knows it by its identity, which is its own as long as it is there
         self._template = plan.template
         self.steps = plan.steps
-        self.outputs = [step.outputs[0] if len(step.outputs) == 1 else _EMPTY for step in plan.steps]
+        self.outputs = [step.outputs[0] if len(step.outputs) == 1 else NONE_SLOT for step in plan.steps]
         self.usual = UsualKinds([[None] * len(step.outputs) for step in plan.steps])
         self._described: tuple[Any, list[tuple[str, dict[str, Any]]]] | None = None
         written: set[int] = set()
