@@ -10,21 +10,19 @@ import pytest
 from ort_py.dtypes import DataType, SequenceType, TensorType, ValueType
 from ort_py.errors import InvalidArgument, Location
 from ort_py.execution.stacking import padding, slice_form, stack
-
-WHERE = Location(node="n", op_type="Scan")
+from ort_py.planning.plan import ExecutionPlan, NestedPlan, StackingStep
 
 
 def stacked(items: list[Any], axis: int = 0, value_type: ValueType | None = None) -> Any:
-    """`stack` without limits."""
-    return stack(
-        items,
-        axis,
-        index=3,
-        value_type=value_type,
-        module=np,
+    """`stack` without limits, as scan output 3."""
+    step = StackingStep(
+        location=Location(node="n", op_type="Scan"),
+        body=NestedPlan(ExecutionPlan("g", (), (), (), (), ()), 0, ()),
+        scan_types=(value_type,) * 4,
+        scan_modules=(np,) * 4,
         check_allocation=lambda _shape, _dtype: None,
-        where=WHERE,
     )
+    return stack(step, 3, items, axis)
 
 
 @pytest.mark.parametrize("axis", range(-3, 3))

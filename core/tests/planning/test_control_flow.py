@@ -189,7 +189,7 @@ def test_captures_are_copied_once_outside() -> None:
 def test_axes_default_to_zero() -> None:
     """Scan's axes and directions may be left out."""
     (step,) = [step for step in drive(SCAN).plan.steps if isinstance(step, ScanStep)]
-    assert (step.input_axes, step.input_directions, step.output_axes, step.output_directions) == (
+    assert (step.input_axes, step.directions, step.output_axes, step.output_directions) == (
         (0,),
         (0,),
         (0,),

@@ -9,18 +9,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ort_py.errors import InvalidArgument
-from ort_py.execution.bodies import enter, leave, run_body, store
-from ort_py.execution.stacking import check_stackable, check_states, padding, slice_form
+from ort_py.execution.bodies import enter, leave, run_slices, store
+from ort_py.execution.stacking import check_stackable, padding, slice_form
 from ort_py.planning.plan import NONE_SLOT, BatchedScanStep
 
 if TYPE_CHECKING:
-    from ort_py.execution.frame import Frame
     from ort_py.execution.instructions import Instruction, Slots
 
 
 def compile_batched_scan(step: BatchedScanStep) -> Instruction:
     """Run the body over the elements of each sequence of the batch."""
-    state_count = len(step.states)
 
     def instruction(s: Slots) -> None:
         initial = [s[slot] for slot in step.states]
@@ -28,51 +26,26 @@ def compile_batched_scan(step: BatchedScanStep) -> Instruction:
         batch, longest = _extent(step, initial, scans)
         lengths = _lengths(step, s, batch, longest)
         final: list[list[Any]] = [[] for _ in initial]
-        collected: list[list[list[Any]]] = [[] for _ in step.slice_types]
+        collected: list[list[list[Any]]] = [[] for _ in step.scan_types]
         frame = enter(s, step.body)
         for entry, length in enumerate(lengths):
             states = [state[entry, ...] for state in initial]
-            rows = _run_sequence(step, frame, states, [array[entry] for array in scans], length)
+            states, rows = run_slices(step, frame, states, [array[entry] for array in scans], length)
+            if frame.watch is not None:
+                frame.watch.hold(step, states)
             for states_of, state in zip(final, states, strict=True):
                 states_of.append(state)
             for rows_of, row in zip(collected, rows, strict=True):
                 rows_of.append(row)
         leave(frame, step.body)
         results = [
-            _final(step, index, states, initial[index], step.modules[index]) for index, states in enumerate(final)
+            _final(step, states, before, module)
+            for states, before, module in zip(final, initial, step.state_modules, strict=True)
         ]
-        results += [
-            _joined(step, index, rows, longest, step.modules[state_count + index])
-            for index, rows in enumerate(collected)
-        ]
+        results += [_joined(step, index, rows, longest) for index, rows in enumerate(collected)]
         store(s, step.outputs, results, step.release)
 
     return instruction
-
-
-def _run_sequence(
-    step: BatchedScanStep, frame: Frame, states: list[Any], scans: list[Any], length: int
-) -> list[list[Any]]:
-    """Run the body over one sequence; `states` becomes its final states. Returns what was left for each output."""
-    watch, state_count = frame.watch, len(states)
-    rows: list[list[Any]] = [[] for _ in step.slice_types]
-    for iteration in range(length):
-        if watch is not None:
-            watch.before(step)
-        slices = [
-            array[length - 1 - iteration if backwards else iteration, ...]
-            for array, backwards in zip(scans, step.directions, strict=True)
-        ]
-        results = run_body(frame, (*states, *slices))
-        check_states(states, results, step.location)
-        states[:] = results[:state_count]
-        for row, result in zip(rows, results[state_count:], strict=True):
-            row.append(result)
-        if watch is not None:
-            watch.hold(step, results[state_count:])
-    if watch is not None:
-        watch.hold(step, states)
-    return rows
 
 
 def _extent(step: BatchedScanStep, states: list[Any], scans: list[Any]) -> tuple[int, int]:
@@ -111,21 +84,21 @@ def _lengths(step: BatchedScanStep, s: Slots, batch: int, longest: int) -> list[
     return lengths
 
 
-def _final(step: BatchedScanStep, index: int, states: list[Any], initial: Any, module: Any) -> Any:
+def _final(step: BatchedScanStep, states: list[Any], initial: Any, module: Any) -> Any:
     if not states:
         return initial  # an empty batch stays what it was
     step.check_allocation((len(states), *states[0].shape), states[0].dtype)
     return module.stack(states, axis=0)
 
 
-def _joined(step: BatchedScanStep, index: int, rows: list[list[Any]], longest: int, module: Any) -> Any:
+def _joined(step: BatchedScanStep, index: int, rows: list[list[Any]], longest: int) -> Any:
     """The scan output: batch, time, then the axes of what the body left."""
-    items = [item for row in rows for item in row]
+    module, items = step.scan_modules[index], [item for row in rows for item in row]
     if items:
         check_stackable(items, f"Scan output {index}", step.location)
         shape, dtype = list(items[0].shape), items[0].dtype
     else:
-        shape, dtype = slice_form(step.slice_types[index])
+        shape, dtype = slice_form(step.scan_types[index])
     whole = (len(rows), longest, *shape)
     step.check_allocation(whole, dtype)
     if not items:

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from ort_py.errors import InvalidArgument, Location
 from ort_py.execution.sequential import run_frame
-from ort_py.planning.plan import NestedPlan
+from ort_py.execution.stacking import check_states
+from ort_py.planning.plan import BatchedScanStep, NestedPlan, ScanStep
 
 if TYPE_CHECKING:
     from ort_py.execution.frame import Frame
@@ -44,6 +45,34 @@ def run_body(frame: Frame, feeds: Sequence[Any]) -> list[Any]:
     results = [slots[value.slot] for value in plan.outputs]
     frame.clear()
     return results
+
+
+def run_slices(
+    step: ScanStep | BatchedScanStep, frame: Frame, states: list[Any], scans: Sequence[Any], length: int
+) -> tuple[list[Any], list[list[Any]]]:
+    """Run the body of a Scan over slices of inputs whose first axis is the scanned one.
+
+    Returns:
+        The final states, and for each scan output what the iterations left.
+    """
+    watch, state_count = frame.watch, len(states)
+    collected: list[list[Any]] = [[] for _ in step.scan_types]
+    for iteration in range(length):
+        if watch is not None:
+            watch.before(step)  # a body may have no step at all
+        slices = [
+            # The ellipsis keeps a slice of a vector an array: strings would come out as `str`.
+            array[length - 1 - iteration if backwards else iteration, ...]
+            for array, backwards in zip(scans, step.directions, strict=True)
+        ]
+        results = run_body(frame, (*states, *slices))
+        check_states(states, results, step.location)
+        states = results[:state_count]
+        for items, result in zip(collected, results[state_count:], strict=True):
+            items.append(result)
+        if watch is not None:
+            watch.hold(step, results[state_count:])
+    return states, collected
 
 
 def store(s: Slots, outputs: tuple[int, ...], results: Sequence[Any], release: tuple[int, ...]) -> None:

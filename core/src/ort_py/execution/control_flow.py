@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ort_py.errors import InvalidArgument
-from ort_py.execution.bodies import enter, leave, one_integer, run_body, store, truth
-from ort_py.execution.stacking import check_states, stack
+from ort_py.execution.bodies import enter, leave, one_integer, run_body, run_slices, store, truth
+from ort_py.execution.stacking import stack
 from ort_py.kernels.subgraphs import BoundSubgraph, SubgraphRunner, running
 from ort_py.planning.plan import NONE_SLOT, IfStep, LoopStep, ScanStep, SequenceMapStep, SubgraphKernelStep
 
@@ -64,18 +64,7 @@ def compile_loop(step: LoopStep) -> Instruction:
                 watch.hold(step, results[1 + carried_count :])
             iteration += 1
         leave(frame, step.body)
-        stacked = [
-            stack(
-                items,
-                0,
-                index=index,
-                value_type=step.scan_types[index],
-                module=step.scan_modules[index],
-                check_allocation=step.check_allocation,
-                where=step.location,
-            )
-            for index, items in enumerate(collected)
-        ]
+        stacked = [stack(step, index, items) for index, items in enumerate(collected)]
         store(s, step.outputs, [*carried, *stacked], step.release)
 
     return instruction
@@ -83,45 +72,16 @@ def compile_loop(step: LoopStep) -> Instruction:
 
 def compile_scan(step: ScanStep) -> Instruction:
     """Run the body over slices of the scan inputs."""
-    state_count = len(step.states)
 
     def instruction(s: Slots) -> None:
-        states = [s[slot] for slot in step.states]
         scans, length = _scanned(step, s)
-        collected: list[list[Any]] = [[] for _ in step.scan_types]
         frame = enter(s, step.body)
-        watch = frame.watch
-        for iteration in range(length):
-            if watch is not None:
-                watch.before(step)
-            slices = [
-                # The ellipsis keeps a slice of a vector an array: strings would come out as `str`.
-                array[length - 1 - iteration if backwards else iteration, ...]
-                for array, backwards in zip(scans, step.input_directions, strict=True)
-            ]
-            results = run_body(frame, (*states, *slices))
-            check_states(states, results, step.location)
-            states = results[:state_count]
-            for items, result in zip(collected, results[state_count:], strict=True):
-                items.append(result)
-            if watch is not None:
-                watch.hold(step, results[state_count:])
+        states, collected = run_slices(step, frame, [s[slot] for slot in step.states], scans, length)
         leave(frame, step.body)
-        stacked: list[Any] = []
-        for index, items in enumerate(collected):
-            if step.output_directions[index]:
+        for items, backwards in zip(collected, step.output_directions, strict=True):
+            if backwards:
                 items.reverse()
-            stacked.append(
-                stack(
-                    items,
-                    step.output_axes[index],
-                    index=index,
-                    value_type=step.scan_types[index],
-                    module=step.scan_modules[index],
-                    check_allocation=step.check_allocation,
-                    where=step.location,
-                )
-            )
+        stacked = [stack(step, index, items, step.output_axes[index]) for index, items in enumerate(collected)]
         store(s, step.outputs, [*states, *stacked], step.release)
 
     return instruction

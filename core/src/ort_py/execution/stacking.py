@@ -5,50 +5,42 @@ Results are checked and announced to the limits before they are made.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ort_py.dtypes import TensorType, ValueType, numpy_dtype
 from ort_py.errors import InvalidArgument, Location
 
+if TYPE_CHECKING:
+    from ort_py.planning.plan import StackingStep
 
-def stack(
-    items: list[Any],
-    axis: int,
-    *,
-    index: int,
-    value_type: ValueType | None,
-    module: Any,
-    check_allocation: Callable[[Any, Any], None],
-    where: Location,
-) -> Any:
-    """The scan output made of one item an iteration.
 
-    Args:
-        value_type: Type of an item, as far as known: what no iteration leaves has length zero along the new axis.
+def stack(step: StackingStep, index: int, items: list[Any], axis: int = 0) -> Any:
+    """The scan output of a number, made of one item an iteration. Without one, it has length zero along the new axis.
 
     Raises:
         InvalidArgument: The items differ in shape, or are not tensors.
     """
+    module = step.scan_modules[index]
     if not items:
-        shape, dtype = slice_form(value_type)
+        shape, dtype = slice_form(step.scan_types[index])
         shape.insert(axis if axis >= 0 else axis + len(shape) + 1, 0)
         return module.empty(shape, dtype)
-    check_stackable(items, f"Scan output {index}", where)
+    check_stackable(items, f"Scan output {index}", step.location)
     first = items[0]
     rank = first.ndim + 1
     if not -rank <= axis < rank:
         raise InvalidArgument(
             f"Scan output {index} cannot be stacked along axis {axis}.",
-            where=where,
+            where=step.location,
             why=f"its slices have rank {first.ndim}",
             fix=f"The axis must be in [{-rank}, {rank - 1}].",
         )
     shape = list(first.shape)
     shape.insert(axis % rank, len(items))
-    check_allocation(shape, first.dtype)
+    step.check_allocation(shape, first.dtype)
     return module.stack(items, axis=axis)
 
 

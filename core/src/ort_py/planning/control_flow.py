@@ -83,69 +83,56 @@ def _emit_loop(planner: BodyPlanner, node: Node) -> None:
 
 
 def _emit_scan(planner: BodyPlanner, node: Node) -> None:
-    (_emit_batch if node.since_version < 9 else _emit_one_sequence)(planner, node)
-
-
-def _emit_one_sequence(planner: BodyPlanner, node: Node) -> None:
     body = body_planner(planner, node, "body")
-    scan_count = _scan_count(node, body, node.inputs)
-    state_count = len(node.inputs) - scan_count
-    state_devices = body.input_devices[:state_count]
-    scan_devices = body.natural_devices()[state_count:]
-    outputs = len(body.graph.outputs) - state_count
-    output_axes = integers(node, "scan_output_axes", outputs)
-    wanted = [(value, device, False) for value, device in zip(node.inputs, body.input_devices, strict=True)]
-    slots = planner.slots.acquire(wanted)
-    nested = nest(planner, body, [*state_devices, *scan_devices])
-    planner.slots.steps.append(
-        ScanStep(
-            inputs=(*slots, *captured_slots(nested)),
-            outputs=define_outputs(planner, node, [*state_devices, *scan_devices]),
-            location=node.location,
-            states=slots[:state_count],
-            scans=slots[state_count:],
-            body=nested,
-            input_axes=integers(node, "scan_input_axes", scan_count),
-            input_directions=flags(node, "scan_input_directions", scan_count),
-            output_axes=output_axes,
-            output_directions=flags(node, "scan_output_directions", outputs),
-            scan_types=slice_types(
-                body.graph.outputs[state_count:], node.outputs[state_count:], [(axis,) for axis in output_axes]
-            ),
-            scan_modules=array_modules(planner, scan_devices),
-            check_allocation=allocation_checker(planner, node),
-        )
-    )
-
-
-def _emit_batch(planner: BodyPlanner, node: Node) -> None:
-    body = body_planner(planner, node, "body")
-    given = node.inputs[1:]  # the sequence lengths come first
+    batched = node.since_version < 9  # the lengths of the sequences come first
+    given = node.inputs[batched:]
     scan_count = _scan_count(node, body, given)
     state_count = len(given) - scan_count
     state_devices = body.input_devices[:state_count]
     scan_devices = body.natural_devices()[state_count:]
-    made = [*state_devices, *scan_devices]
+    devices = [*state_devices, *scan_devices]
+    lengths = [(node.inputs[0], HOST, False)] if batched else []
     wanted = [(value, device, False) for value, device in zip(given, body.input_devices, strict=True)]
-    slots = planner.slots.acquire([(node.inputs[0], HOST, False), *wanted])
-    nested = nest(planner, body, made)
+    slots = planner.slots.acquire([*lengths, *wanted])
+    nested = nest(planner, body, devices)
+    inputs, outputs = (*slots, *captured_slots(nested)), define_outputs(planner, node, devices)
+    states, scans = slots[batched : batched + state_count], slots[batched + state_count :]
+    results = body.graph.outputs[state_count:], node.outputs[state_count:]
+    modules, check_allocation = array_modules(planner, scan_devices), allocation_checker(planner, node)
+    if batched:
+        planner.slots.steps.append(
+            BatchedScanStep(
+                inputs=inputs,
+                outputs=outputs,
+                location=node.location,
+                body=nested,
+                lengths=slots[0],
+                states=states,
+                scans=scans,
+                directions=flags(node, "directions", scan_count),
+                scan_types=slice_types(*results, (_BATCH_AND_TIME,) * len(scan_devices)),
+                scan_modules=modules,
+                state_modules=array_modules(planner, state_devices),
+                check_allocation=check_allocation,
+            )
+        )
+        return
+    output_axes = integers(node, "scan_output_axes", len(scan_devices))
     planner.slots.steps.append(
-        BatchedScanStep(
-            inputs=(*slots, *captured_slots(nested)),
-            outputs=define_outputs(planner, node, made),
+        ScanStep(
+            inputs=inputs,
+            outputs=outputs,
             location=node.location,
-            lengths=slots[0],
-            states=slots[1 : 1 + state_count],
-            scans=slots[1 + state_count :],
             body=nested,
-            directions=flags(node, "directions", scan_count),
-            slice_types=slice_types(
-                body.graph.outputs[state_count:],
-                node.outputs[state_count:],
-                (_BATCH_AND_TIME,) * len(scan_devices),
-            ),
-            modules=array_modules(planner, made),
-            check_allocation=allocation_checker(planner, node),
+            states=states,
+            scans=scans,
+            input_axes=integers(node, "scan_input_axes", scan_count),
+            directions=flags(node, "scan_input_directions", scan_count),
+            output_axes=output_axes,
+            output_directions=flags(node, "scan_output_directions", len(scan_devices)),
+            scan_types=slice_types(*results, [(axis,) for axis in output_axes]),
+            scan_modules=modules,
+            check_allocation=check_allocation,
         )
     )
 

@@ -270,45 +270,47 @@ class LoopStep(StackingStep):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ScanStep(StackingStep):
-    """Run a body over slices of its scan inputs (ONNX Scan, version 9 on).
+class SlicingStep(StackingStep):
+    """The common base of steps that run a body over slices of their scan inputs.
 
     Attributes:
         states: Slots of the initial state values.
         scans: Slots of the scan inputs.
-        input_axes, input_directions: One entry a scan input; direction 1 is backwards.
-        output_axes, output_directions: One entry a scan output.
+        directions: One entry a scan input; 1 is backwards.
     """
 
     states: tuple[int, ...]
     scans: tuple[int, ...]
+    directions: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScanStep(SlicingStep):
+    """Run a body over one sequence, along any axis (ONNX Scan, version 9 on).
+
+    Attributes:
+        input_axes: One entry a scan input.
+        output_axes, output_directions: One entry a scan output.
+    """
+
     input_axes: tuple[int, ...]
-    input_directions: tuple[int, ...]
     output_axes: tuple[int, ...]
     output_directions: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BatchedScanStep(BodyStep):
+class BatchedScanStep(SlicingStep):
     """Run a body over a batch of sequences, each up to its own length (ONNX Scan, version 8).
+
+    States have a batch axis in front, scan inputs a batch and a time axis. Backwards is from a sequence's own end.
 
     Attributes:
         lengths: Slot of the length of each sequence, on the host, `NONE_SLOT` where all are as long as the inputs.
-        states: Slots of the initial state values, which have a batch axis in front.
-        scans: Slots of the scan inputs, which have a batch and a time axis in front.
-        directions: One entry a scan input; 1 is backwards from the sequence's own end.
-        slice_types: Type of what the body makes for each scan output, for scans that run no iteration.
-        modules: Array module of each output, states first.
-        check_allocation: Asked before scan outputs are stacked.
+        state_modules: Array module of each state.
     """
 
     lengths: int
-    states: tuple[int, ...]
-    scans: tuple[int, ...]
-    directions: tuple[int, ...]
-    slice_types: tuple[ValueType | None, ...] = ()
-    modules: tuple[Any, ...] = ()
-    check_allocation: Callable[[Any, Any], None]
+    state_modules: tuple[Any, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
