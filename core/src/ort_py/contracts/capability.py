@@ -11,8 +11,6 @@ from enum import Enum
 
 from ort_py.lazy_dataclass import dataclass
 
-__all__ = ["Capability", "Claim", "ClaimKind", "Refusal"]
-
 
 class ClaimKind(Enum):
     """The way in which a provider would run the nodes of a claim."""

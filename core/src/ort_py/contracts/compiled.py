@@ -19,15 +19,6 @@ if TYPE_CHECKING:
     from ort_py.contracts.graph_view import Array
     from ort_py.contracts.memory import IStream
 
-__all__ = [
-    "CompiledRegion",
-    "FrameResources",
-    "FunctionRegion",
-    "RegionInstance",
-    "RequiredOutputs",
-    "RunDeclined",
-]
-
 
 class RunDeclined(Exception):
     """An instance cannot answer this one run, though nothing failed: raised by `RegionInstance.bind` or the call.

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from ort_py.contracts.memory import IAllocator, IDataTransfer, IStream
     from ort_py.devices import Device
 
-__all__ = ["IDeviceMemory"]
-
 
 class IDeviceMemory(ABC):
     """Arrays on one device that hold users' values. There is one instance per device and process. Any thread may call

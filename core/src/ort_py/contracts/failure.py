@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from enum import Enum
 
-__all__ = ["FailureKind"]
-
 
 class FailureKind(Enum):
     """The way in which the engine reacts to an exception of a run.

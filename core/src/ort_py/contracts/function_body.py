@@ -12,8 +12,6 @@ from typing import Any
 
 from ort_py.lazy_dataclass import dataclass
 
-__all__ = ["FunctionBody", "NodeTemplate"]
-
 
 @dataclass(frozen=True, slots=True)
 class NodeTemplate:

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from ort_py.contracts.function_body import FunctionBody
     from ort_py.contracts.region_weights import PackedForms, RegionWeight
 
-__all__ = ["Array", "AttributeValue", "GraphView", "NodeSpec", "RegionView", "ValueSpec", "WeightMode"]
-
 Array: TypeAlias = Any
 """An array of whatever module its device uses: NumPy on the host, with `ml_dtypes` where NumPy has no type."""
 

@@ -14,8 +14,6 @@ from ort_py.devices import HOST, Device
 if TYPE_CHECKING:
     from ort_py.contracts.graph_view import Array, NodeSpec
 
-__all__ = ["KernelContext", "SubgraphCallable"]
-
 T = TypeVar("T")
 
 SubgraphCallable: TypeAlias = Callable[..., list[Any]]

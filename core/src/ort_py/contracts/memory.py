@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from ort_py.contracts.graph_view import Array
     from ort_py.devices import Device
 
-__all__ = ["AllocatorStats", "IAllocator", "IDataTransfer", "IStream"]
-
 
 @dataclass(frozen=True, slots=True)
 class AllocatorStats:

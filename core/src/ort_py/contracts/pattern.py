@@ -25,8 +25,6 @@ from ort_py.lazy_dataclass import dataclass
 if TYPE_CHECKING:
     from ort_py.contracts.graph_view import Array, NodeSpec, ValueSpec
 
-__all__ = ["Const", "Maybe", "OneOf", "Op", "Pattern", "Var"]
-
 _COMMUTATIVE = frozenset({"Add", "And", "BitwiseAnd", "BitwiseOr", "Equal", "Max", "Min", "Mul", "Or", "Sum", "Xor"})
 
 

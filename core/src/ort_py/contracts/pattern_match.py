@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from ort_py.contracts.graph_view import Array, NodeSpec, ValueSpec
     from ort_py.contracts.transform import GraphEditor
 
-__all__ = ["Match", "Miss", "find_match"]
-
 _TOLERANCE = 1e-5
 """Relative difference that a constant may have from the number in a pattern: exporters round."""
 

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from ort_py.contracts.graph_view import NodeSpec
     from ort_py.contracts.pattern import Op
 
-__all__ = ["PatternRule"]
-
 
 class PatternRule(RewriteRule):
     """A local rule that replaces all nodes of a pattern."""

@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from ort_py.contracts.transform import Transform
     from ort_py.dtypes import DataType
 
-__all__ = ["CHANNELS_LAST", "IExecutionProvider", "ProviderFactory"]
-
 CHANNELS_LAST = "ort_py.channels_last"
 """Domain of operators whose data has the channels as its last axis; their names are those of the standard form."""
 

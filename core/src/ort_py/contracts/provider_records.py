@@ -13,8 +13,6 @@ from ort_py.lazy_dataclass import dataclass
 if TYPE_CHECKING:
     from ort_py.devices import Device
 
-__all__ = ["ArtifactValidity", "Availability", "OptionSpec", "SessionContext"]
-
 
 @dataclass(frozen=True, slots=True)
 class Availability:

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from ort_py.contracts.graph_view import GraphView, NodeSpec
     from ort_py.contracts.kernel import KernelLookup
 
-__all__ = ["RegionProvider", "convex_groups"]
-
 
 class RegionProvider(IExecutionProvider):
     """A provider whose nodes all run in compiled regions.

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from ort_py.contracts.graph_view import Array
     from ort_py.dtypes import DataType
 
-__all__ = ["PackedForms", "RegionWeight"]
-
 
 class RegionWeight(ABC):
     """One constant of a region. Implemented by the engine; may be kept as long as the compiled region.

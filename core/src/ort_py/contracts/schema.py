@@ -11,8 +11,6 @@ from ort_py.contracts.graph_view import AttributeValue, NodeSpec
 from ort_py.dtypes import ValueType
 from ort_py.lazy_dataclass import dataclass
 
-__all__ = ["FormalParameter", "OperatorSchema", "TypeFunction"]
-
 TypeFunction: TypeAlias = Callable[[NodeSpec], Sequence[ValueType | None]]
 """Types and shapes of the outputs from a node whose inputs are known; None where it cannot tell."""
 

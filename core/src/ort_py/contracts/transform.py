@@ -15,24 +15,12 @@ from collections.abc import Collection, Sequence
 from enum import IntEnum
 from typing import TYPE_CHECKING
 
-from ort_py.contracts.function_body import FunctionBody, NodeTemplate
+from ort_py.contracts.function_body import NodeTemplate
 from ort_py.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
     from ort_py.contracts.graph_view import Array, GraphView, NodeSpec, ValueSpec
     from ort_py.contracts.kernel import KernelContext
-
-__all__ = [
-    "FunctionBody",
-    "GraphEditor",
-    "GraphTransform",
-    "Level",
-    "NodeTemplate",
-    "RewriteRule",
-    "Transform",
-    "TransformContext",
-    "TransformResult",
-]
 
 
 class Level(IntEnum):

@@ -10,8 +10,6 @@ from __future__ import annotations
 
 from ort_py.lazy_dataclass import dataclass
 
-__all__ = ["API_VERSION", "CORE_API_RANGE", "OLDEST_CURRENT", "ApiRange", "deprecation"]
-
 API_VERSION = 1
 """Version of the contracts described here. A plug-in written today declares ``ApiRange(1, 1)``."""
 

@@ -19,8 +19,6 @@ from ort_py.installed import InstalledDistribution, entry_point_sections, folder
 from ort_py.lazy_dataclass import dataclass
 from ort_py.logs import lazy_logger
 
-__all__ = ["InstalledEntryPoint", "Scan", "scan"]
-
 logger = lazy_logger(__name__)
 
 

@@ -14,8 +14,6 @@ from typing import TypeVar
 
 from ort_py.lazy_dataclass import dataclass
 
-__all__ = ["Raised", "describe", "guarded"]
-
 T = TypeVar("T")
 
 

@@ -25,8 +25,6 @@ from ort_py.lazy_dataclass import dataclass
 from ort_py.logs import lazy_logger
 from ort_py.platform.forks import ProcessLock
 
-__all__ = ["PLUGIN_GROUP", "HookManager", "PluginFailure", "default_hook_manager"]
-
 PLUGIN_GROUP = "ort_py.plugins"
 """Entry points of plug-ins that contribute or observe but provide no execution provider."""
 

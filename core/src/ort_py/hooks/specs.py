@@ -28,21 +28,6 @@ if TYPE_CHECKING:
         Transform,
     )
 
-__all__ = [
-    "PROJECT",
-    "AllocatorContribution",
-    "CliCommand",
-    "CompileEvent",
-    "DeclinedEvent",
-    "FallbackEvent",
-    "KernelContribution",
-    "RunEvent",
-    "SessionEvent",
-    "VerifiedEvent",
-    "hookimpl",
-    "hookspec",
-]
-
 PROJECT = "ort_py"
 hookspec = pluggy.HookspecMarker(PROJECT)
 hookimpl = pluggy.HookimplMarker(PROJECT)

@@ -15,8 +15,6 @@ from ort_py.hooks import specs
 from ort_py.hooks.guard import Raised, guarded
 from ort_py.suggestions import did_you_mean
 
-__all__ = ["HOOK_NAMES", "PluginCheck", "new_pluggy_manager", "validate_plugin"]
-
 HOOK_NAMES: tuple[str, ...] = tuple(sorted(name for name in vars(specs) if name.startswith("ort_py_")))
 """Every hook there is."""
 
