@@ -12,14 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ort_py.contracts import (
-    CompiledRegion,
-    FrameResources,
-    KernelDef,
-    NodeSpec,
-    RegionInstance,
-    RegionView,
-)
+from ort_py.contracts import CompiledRegion, FrameResources, KernelDef, NodeSpec, RegionInstance, RegionView
 from ort_py.devices import HOST
 from ort_py_kit.fake_array import FakeArray
 from ort_py_kit.fake_memory import FakeDevice

@@ -10,11 +10,7 @@ from typing import Any
 
 from ort_py.compat.not_yet import missing_function
 from ort_py.discovery.ep_devices import OrtEpDevice, OrtHardwareDevice, get_ep_devices
-from ort_py.enums import (
-    ArenaExtendStrategy,
-    OrtCompiledModelCompatibility,
-    OrtDeviceEpIncompatibilityReason,
-)
+from ort_py.enums import ArenaExtendStrategy, OrtCompiledModelCompatibility, OrtDeviceEpIncompatibilityReason
 from ort_py.files import read_regular
 from ort_py.options import SessionOptions
 

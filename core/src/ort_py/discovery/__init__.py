@@ -1,7 +1,7 @@
 """Finding, ordering and creating execution providers.
 
 Comes after `contracts` and `hooks`, before every room that needs a provider. It does not depend on models and, except
-for the table `known_names`, on vendorss. In the order in which a question travels:
+for the table `known_names`, on vendors. In the order in which a question travels:
 
 * `entry_points`: what is installed, from metadata alone; `records` holds what is known about each provider.
 * `loading`, `probing`: import a light plug-in in a guard, find its factory, ask whether it is usable here.

@@ -15,12 +15,7 @@ from typing import Any
 
 from ort_py.devices import Device, DeviceClass
 from ort_py.discovery import CPU_ROLE, ProviderRecord, default_catalog
-from ort_py.enums import (
-    OrtAllocatorType,
-    OrtDeviceMemoryType,
-    OrtHardwareDeviceType,
-    OrtMemoryInfoDeviceType,
-)
+from ort_py.enums import OrtAllocatorType, OrtDeviceMemoryType, OrtHardwareDeviceType, OrtMemoryInfoDeviceType
 from ort_py.errors import Fail, InvalidArgument, Location, UsageError
 from ort_py.lazy_dataclass import dataclass
 from ort_py.platform.processors import processor_facts

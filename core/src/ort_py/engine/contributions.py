@@ -10,9 +10,7 @@ from collections.abc import Callable, Collection, Iterable
 from functools import cache
 from typing import TYPE_CHECKING
 
-from ort_py.contracts import (
-    KernelCatalog,
-)
+from ort_py.contracts import KernelCatalog
 from ort_py.devices import HOST
 from ort_py.errors import Location, PluginError
 from ort_py.hooks.guard import Raised, guarded
@@ -20,13 +18,7 @@ from ort_py.kernels.registry import KernelRegistry
 from ort_py.logs import lazy_logger
 
 if TYPE_CHECKING:
-    from ort_py.contracts import (
-        AllocatorStats,
-        IAllocator,
-        IDataTransfer,
-        IExecutionProvider,
-        Transform,
-    )
+    from ort_py.contracts import AllocatorStats, IAllocator, IDataTransfer, IExecutionProvider, Transform
     from ort_py.devices import Device
     from ort_py.graph.checking.schema import SchemaRegistry
     from ort_py.hooks.manager import HookManager

@@ -19,14 +19,7 @@ import pluggy
 from ort_py.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
-    from ort_py.contracts import (
-        IAllocator,
-        IDataTransfer,
-        KernelDef,
-        OperatorSchema,
-        ProviderFactory,
-        Transform,
-    )
+    from ort_py.contracts import IAllocator, IDataTransfer, KernelDef, OperatorSchema, ProviderFactory, Transform
 
 PROJECT = "ort_py"
 hookspec = pluggy.HookspecMarker(PROJECT)

@@ -13,15 +13,7 @@ reading order:
 It is independent of models, providers and sessions.
 """
 
-from ort_py.options.option_set import (
-    changed_values,
-    entries_of,
-    entry_of,
-    is_on,
-    specs_of,
-    values_of,
-    without_effect,
-)
+from ort_py.options.option_set import changed_values, entries_of, entry_of, is_on, specs_of, values_of, without_effect
 from ort_py.options.run_options import RunOptions, overlay_of, shrinks_memory, with_adapters
 from ort_py.options.session_options import SessionOptions, additions_of, calculates_fast, reuses_memory
 

@@ -10,15 +10,7 @@ from typing import Any, Self
 import numpy as np
 
 from ort_py.devices import Device
-from ort_py.dtypes import (
-    OptionalType,
-    SequenceType,
-    SparseTensorType,
-    TensorType,
-    ValueType,
-    data_type_of,
-    nbytes_of,
-)
+from ort_py.dtypes import OptionalType, SequenceType, SparseTensorType, TensorType, ValueType, data_type_of, nbytes_of
 from ort_py.errors import ArgumentTypeError, UsageError
 from ort_py.values import dlpack
 from ort_py.values.copying import write_into

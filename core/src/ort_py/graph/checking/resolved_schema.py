@@ -16,15 +16,7 @@ import numpy as np
 
 from ort_py.contracts.graph_view import GraphView
 from ort_py.contracts.schema import OperatorSchema, TypeFunction
-from ort_py.dtypes import (
-    DataType,
-    MapType,
-    OptionalType,
-    SequenceType,
-    SparseTensorType,
-    TensorType,
-    ValueType,
-)
+from ort_py.dtypes import DataType, MapType, OptionalType, SequenceType, SparseTensorType, TensorType, ValueType
 from ort_py.graph.ir import Graph, Node, Value
 from ort_py.lazy_dataclass import dataclass
 from ort_py.onnx_parts import onnx

@@ -17,15 +17,7 @@ from ort_py.dtypes import DataType, Shape
 from ort_py.lazy_dataclass import dataclass
 from ort_py.transforms.attention.body import Form, attention_body
 from ort_py.transforms.attention.cache import Past, past_of
-from ort_py.transforms.attention.parts import (
-    Keys,
-    keys_of,
-    merged_heads,
-    operator,
-    shape_of,
-    split_heads,
-    unscaled,
-)
+from ort_py.transforms.attention.parts import Keys, keys_of, merged_heads, operator, shape_of, split_heads, unscaled
 
 _DTYPES = {DataType.FLOAT: "float32", DataType.FLOAT16: "float16"}
 

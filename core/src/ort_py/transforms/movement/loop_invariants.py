@@ -15,15 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from ort_py.contracts import (
-    GraphEditor,
-    GraphTransform,
-    GraphView,
-    Level,
-    NodeSpec,
-    TransformContext,
-    TransformResult,
-)
+from ort_py.contracts import GraphEditor, GraphTransform, GraphView, Level, NodeSpec, TransformContext, TransformResult
 from ort_py.transforms.movement.unfailing import unfit, unsafe
 
 _LOOPS = frozenset({"Loop", "Scan"})
