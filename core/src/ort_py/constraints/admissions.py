@@ -7,10 +7,12 @@ One for each region, shared by all frames. Elements of indices are compared here
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import field
 from typing import Any
 
 from ort_py.constraints.gate import Admission, Gate
 from ort_py.errors import LimitError, Location
+from ort_py.lazy_dataclass import dataclass
 from ort_py.limits.allocation import human_bytes
 from ort_py.limits.limits import Limits
 
@@ -18,36 +20,26 @@ _REMEMBERED = 256
 """Sets of shapes of a region that are remembered to have passed its gate."""
 
 
+@dataclass(slots=True, eq=False)
 class Admissions:
     """The gate of one region with the limits of its session; shared by all frames.
 
-    Args:
-        limits: Bounds for memory and time, None for none.
+    Attributes:
+        _limits: Bounds for memory and time, None for none.
         rate: Multiplications that no thread exceeds in a second; None where nothing is known, so that no time is
             estimated.
         empty_values: Whether the region's provider computes values without elements as the specification says.
         late_broadcasts: As `IExecutionProvider.computes_late_broadcasts`.
     """
 
-    def __init__(
-        self,
-        gate: Gate,
-        limits: Limits | None,
-        threads: int,
-        where: Location,
-        *,
-        rate: float | None = None,
-        empty_values: bool = True,
-        late_broadcasts: bool = True,
-    ) -> None:
-        self.gate = gate
-        self.empty_values = empty_values
-        self.late_broadcasts = late_broadcasts
-        self._limits = limits
-        self._threads = threads
-        self._where = where
-        self._rate = rate
-        self._known: dict[Any, Admission] = {}
+    gate: Gate
+    _limits: Limits | None
+    _threads: int
+    _where: Location
+    rate: float | None = None
+    empty_values: bool = True
+    late_broadcasts: bool = True
+    _known: dict[Any, Admission] = field(default_factory=dict, init=False)
 
     def admit(self, key: Any, inputs: Sequence[Any]) -> Admission:
         """Look up or compute the admission for a set of shapes.
@@ -70,8 +62,8 @@ class Admissions:
         if limits is None:
             return
         check_memory(admission.largest, limits.single_allocation_bytes)
-        if limits.run_seconds is not None and self._rate is not None:
-            check_work(admission.work, limits.run_seconds, self._threads * self._rate, self._where)
+        if limits.run_seconds is not None and self.rate is not None:
+            check_work(admission.work, limits.run_seconds, self._threads * self.rate, self._where)
 
 
 def check_work(work: float, seconds: float, rate: float, where: Location) -> None:

@@ -86,26 +86,16 @@ class Ledger(Protocol):
         """As `NodeScope.note_late`."""
 
 
+@dataclass(slots=True, eq=False)
 class NodeScope:
     """One node while its constraint is evaluated."""
 
-    __slots__ = ("_ledger", "attributes", "inputs", "op_type", "outputs", "since_version")
-
-    def __init__(
-        self,
-        op_type: str,
-        since_version: int,
-        attributes: Mapping[str, Any],
-        inputs: Sequence[Tensor | None],
-        outputs: int,
-        ledger: Ledger,
-    ) -> None:
-        self.op_type = op_type
-        self.since_version = since_version
-        self.attributes = attributes
-        self.inputs = inputs
-        self.outputs = outputs
-        self._ledger = ledger
+    op_type: str
+    since_version: int
+    attributes: Mapping[str, Any]
+    inputs: Sequence[Tensor | None]
+    outputs: int
+    _ledger: Ledger
 
     # What is known ----------------------------------------------------------------------------------------------------
 

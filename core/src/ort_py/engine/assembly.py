@@ -58,10 +58,11 @@ class Assembled:
     transfers: TransferTable
 
 
+@dataclass(slots=True, kw_only=True, eq=False)
 class Assembler:
     """Makes programs of one model.
 
-    Args:
+    Attributes:
         model: Loaded and typed; transforms change it.
         schemas: Makes the operator schemas, when they are first needed.
         contributions: Kernels, transforms and copies of providers and plug-ins.
@@ -72,34 +73,18 @@ class Assembler:
         on_declined: Called for each run that a region left to other kernels.
     """
 
-    def __init__(
-        self,
-        model: Model,
-        *,
-        options: SessionOptions,
-        schemas: Callable[[], SchemaRegistry],
-        services: KernelServices,
-        contributions: Contributions,
-        on_provider_error: Callable[[str, Exception, str], None],
-        compile_region: Callable[[IExecutionProvider, Region, PackedForms, frozenset[str]], CompiledRegion],
-        threads: int,
-        calibration: Calibration,
-        explicit: bool,
-        named: Collection[str] = (),
-        on_declined: Callable[[Declined], None] | None = None,
-    ) -> None:
-        self.model = model
-        self._options = options
-        self._schemas = schemas
-        self._contributions = contributions
-        self._services = services
-        self._on_provider_error = on_provider_error
-        self._compile_region = compile_region
-        self._threads = threads
-        self._calibration = calibration
-        self._explicit = explicit
-        self._named = frozenset(named)
-        self._on_declined = on_declined
+    model: Model
+    options: SessionOptions
+    schemas: Callable[[], SchemaRegistry]
+    services: KernelServices
+    contributions: Contributions
+    on_provider_error: Callable[[str, Exception, str], None]
+    compile_region: Callable[[IExecutionProvider, Region, PackedForms, frozenset[str]], CompiledRegion]
+    threads: int
+    calibration: Calibration
+    explicit: bool
+    named: Collection[str] = ()
+    on_declined: Callable[[Declined], None] | None = None
 
     def optimise(self, providers: Sequence[IExecutionProvider], report: LoadReport) -> None:
         """Run the graph transforms of the session's level. The time for loading ends with them.
@@ -107,7 +92,7 @@ class Assembler:
         Raises:
             LimitError: It was too short.
         """
-        if int(self._options.graph_optimization_level) == 0:
+        if int(self.options.graph_optimization_level) == 0:
             with report.stage("optimise"):
                 self.model.budget.end()
                 return
@@ -115,20 +100,18 @@ class Assembler:
         from ort_py.engine.preparation import optimise
 
         with report.stage("optimise") as notes:
-            schemas = self._schemas()
-            done = optimise(
-                self.model, self._options, schemas, self._contributions, self._services, providers, self._named
-            )
+            schemas = self.schemas()
+            done = optimise(self.model, self.options, schemas, self.contributions, self.services, providers, self.named)
             self.model.budget.end()
             report.optimisation = done
             notes.extend(done.lines())
 
     def write_optimised(self) -> None:
         """Write the graph as it is now where the options ask for it; see `ort_py.engine.optimised_model`."""
-        if self._options.optimized_model_filepath:
+        if self.options.optimized_model_filepath:
             from ort_py.engine.optimised_model import write_optimised
 
-            write_optimised(self.model, self._options)
+            write_optimised(self.model, self.options)
 
     def assemble(self, providers: Sequence[IExecutionProvider], report: LoadReport) -> Assembled:
         """Partition, compile and plan.
@@ -145,12 +128,12 @@ class Assembler:
                 assignment = assign(
                     self.model,
                     providers,
-                    self._contributions.kernels,
-                    self._options,
-                    schemas=self._schemas,
-                    calibration=self._calibration,
-                    explicit=self._explicit,
-                    on_provider_error=self._on_provider_error,
+                    self.contributions.kernels,
+                    self.options,
+                    schemas=self.schemas,
+                    calibration=self.calibration,
+                    explicit=self.explicit,
+                    on_provider_error=self.on_provider_error,
                 )
                 notes.extend(f"{name}: {count} nodes" for name, count in assignment.counts().items())
                 notes.extend(assignment.notes)
@@ -159,7 +142,7 @@ class Assembler:
                 compiled = self._compile(assignment, providers, constants, report)
             except _RegionFailedError as failed:
                 region = failed.region
-                self._on_provider_error(region.provider, failed.error, region.nodes[0].name)
+                self.on_provider_error(region.provider, failed.error, region.nodes[0].name)
                 # The provider keeps its kernels' claims out too: one that cannot compile what it claimed is not asked
                 # again for this model.
                 providers = [provider for provider in providers if provider.name != region.provider]
@@ -190,8 +173,8 @@ class Assembler:
 
     def _constants(self, providers: Sequence[IExecutionProvider], kept: PackedFormCache | None = None) -> ConstantPool:
         transfers = TransferTable(
-            [one for provider in providers for one in self._contributions.provider_transfers[provider.name]]
-            + self._contributions.transfers
+            [one for provider in providers for one in self.contributions.provider_transfers[provider.name]]
+            + self.contributions.transfers
         )
         return ConstantPool(transfers, _stream_makers(providers), kept=kept)
 
@@ -213,16 +196,16 @@ class Assembler:
                         compiled=compiled,
                         transfers=constants.transfers,
                         constants=constants,
-                        services=self._services,
+                        services=self.services,
                         streams=constants.streams,
-                        threads=self._threads,
-                        allocators=self._contributions.allocators_on(providers),
-                        stand_ins=StandIns(self._contributions.kernels, providers, plan_region, self._on_declined),
-                        limits=self._options.limits,
-                        precision=self._options.precision,
+                        threads=self.threads,
+                        allocators=self.contributions.allocators_on(providers),
+                        stand_ins=StandIns(self.contributions.kernels, providers, plan_region, self.on_declined),
+                        limits=self.options.limits,
+                        precision=self.options.precision,
                     ),
                 )
-                program = compile_plan(plan, reuses_memory=reuses_memory(self._options))
+                program = compile_plan(plan, reuses_memory=reuses_memory(self.options))
                 release_weights(self.model)
                 self.model.node_types.clear()
         except BaseException:
@@ -250,11 +233,11 @@ class Assembler:
                 for region in (region for regions in assignment.regions.values() for region in regions):
                     provider = by_name[region.provider]
                     if (gate := assignment.gates.get(region)) is not None:
-                        check_memory(gate.largest, self._options.limits.single_allocation_bytes)
+                        check_memory(gate.largest, self.options.limits.single_allocation_bytes)
                     try:
                         host = host_inputs(region, assignment, by_name)
                         forms = constants.forms(provider.device)
-                        compiled[region] = self._compile_region(provider, region, forms, host)
+                        compiled[region] = self.compile_region(provider, region, forms, host)
                     except Exception as error:  # a plug-in's code: another provider may take over
                         raise _RegionFailedError(region, error) from error
         except BaseException:

@@ -224,7 +224,7 @@ class Engine:
         providers, compiler = self.providers, self.cache.compiler
         self.recovery.planning_for(providers.in_use)
         return Assembler(
-            model,
+            model=model,
             options=self.options,
             schemas=self._schemas,
             services=KernelServices(

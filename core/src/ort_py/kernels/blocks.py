@@ -13,6 +13,7 @@ import numpy as np
 
 from ort_py.contracts import Array, KernelCallable, KernelContext, NodeSpec
 from ort_py.kernels.independent_axes import Cut, rule_of
+from ort_py.lazy_dataclass import dataclass
 from ort_py.limits import in_checked_parts
 
 WORTH_CUTTING = 1 << 18
@@ -49,27 +50,18 @@ def in_blocks(
         # A kernel may have prepared the content of a constant, so that it cannot be given a part of it.
         return None if any(_is_cut(cut, inputs, one) for one in known) else cut
 
-    kernel = _Cut(context, place, call, into, len(node.inputs), strided=strided)
+    kernel = _Cut(context, place, call, into, len(node.inputs), strided)
     return kernel.call, None if into is None else kernel.into
 
 
+@dataclass(frozen=True, slots=True, eq=False)
 class _Cut:
-    def __init__(
-        self,
-        context: KernelContext,
-        place: Callable[[Sequence[Any]], Cut | None],
-        call: KernelCallable,
-        into: KernelCallable | None,
-        inputs: int,
-        *,
-        strided: bool,
-    ) -> None:
-        self._context = context
-        self._place = place
-        self._call = call
-        self._into = into
-        self._inputs = inputs
-        self._strided = strided
+    _context: KernelContext
+    _place: Callable[[Sequence[Any]], Cut | None]
+    _call: KernelCallable
+    _into: KernelCallable | None
+    _inputs: int
+    _strided: bool
 
     def call(self, *inputs: Any) -> Any:
         """The kernel's first form."""

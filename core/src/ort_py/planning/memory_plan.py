@@ -119,17 +119,15 @@ def _is_plannable(one: ReusingStep, seen: Mapping[int, SeenValue], known: set[in
     return all((value := seen.get(slot)) is not None and value.plain for slot in one.step.outputs)
 
 
+@dataclass(slots=True, eq=False)
 class _Block:
     """Memory of one value, or of several that are written one over the other."""
 
-    __slots__ = ("device", "first", "last", "nbytes", "offset")
-
-    def __init__(self, device: Device, first: int, last: int, nbytes: int) -> None:
-        self.device = device
-        self.first = first
-        self.last = last
-        self.nbytes = nbytes
-        self.offset = 0
+    device: Device
+    first: int
+    last: int
+    nbytes: int
+    offset: int = 0
 
 
 def _blocks(chosen: Sequence[ReusingStep], seen: Mapping[int, SeenValue]) -> dict[int, tuple[_Block, int | None]]:

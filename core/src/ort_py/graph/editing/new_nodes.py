@@ -6,6 +6,7 @@ Used by `edit`, which checks before that the change is allowed and puts the node
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import field
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from ort_py.errors import InvalidGraph, Location
 from ort_py.graph.editing.edit_state import EditState, copy_graph
 from ort_py.graph.ir import Graph, Node, Value, connect
 from ort_py.graph.view import NodesView
+from ort_py.lazy_dataclass import dataclass
 
 _MOST_SOURCES = 64
 """Names a node remembers of the nodes it stands for; what is made of more is known by the first of them."""
@@ -36,31 +38,23 @@ def sources_of(replaced: Sequence[Node]) -> tuple[str, ...]:
     return tuple(names)[:_MOST_SOURCES]
 
 
+@dataclass(slots=True, eq=False)
 class NodeMaker:
     """Makes the nodes that one call of `replace_nodes` puts into a graph.
 
-    Args:
-        values: Values of the graph by name; gets the new ones.
-        node_names: Names that nodes of the graph have or had; gets the new ones.
-        find: Looks a value up here and in the graphs around.
+    Attributes:
+        _values: Values of the graph by name; gets the new ones.
+        _node_names: Names that nodes of the graph have or had; gets the new ones.
+        _find: Looks a value up here and in the graphs around.
     """
 
-    def __init__(
-        self,
-        graph: Graph,
-        state: EditState,
-        values: dict[str, Value],
-        node_names: dict[str, Node | None],
-        find: Callable[[str], Value | None],
-        gone: set[Node],
-    ) -> None:
-        self._graph = graph
-        self._state = state
-        self._values = values
-        self._node_names = node_names
-        self._find = find
-        self._gone = gone
-        self._made: dict[str, Value] = {}
+    _graph: Graph
+    _state: EditState
+    _values: dict[str, Value]
+    _node_names: dict[str, Node | None]
+    _find: Callable[[str], Value | None]
+    _gone: set[Node]
+    _made: dict[str, Value] = field(default_factory=dict, init=False)
 
     def check(self, templates: Sequence[NodeTemplate]) -> set[str]:
         """Names of existing values that the templates take over.

@@ -22,6 +22,7 @@ from ort_py.inspection.comparison.deviation import Deviation, ValueSummary
 from ort_py.inspection.comparison.measuring import Tolerances, deviation, summary_of
 from ort_py.inspection.comparison.report import ComparedNode, ComparisonReport, Difference
 from ort_py.inspection.comparison.stepping import Executed, SteppedRun
+from ort_py.lazy_dataclass import dataclass
 
 
 class CommonValues:
@@ -111,26 +112,19 @@ _NEAREST = 5
 """Values within the tolerance in a report."""
 
 
+@dataclass(frozen=True, slots=True, eq=False)
 class ForcedComparison:
     """Compares two engines of one model.
 
-    Args:
-        tolerances: (relative, absolute) by element type.
+    Attributes:
+        _tolerances: (relative, absolute) by element type.
     """
 
-    def __init__(
-        self,
-        a: Engine,
-        b: Engine,
-        written: Collection[str],
-        tolerances: Tolerances,
-        report: ComparisonReport,
-    ) -> None:
-        self._a = a
-        self._b = b
-        self._written = written
-        self._tolerances = tolerances
-        self._report = report
+    _a: Engine
+    _b: Engine
+    _written: Collection[str]
+    _tolerances: Tolerances
+    _report: ComparisonReport
 
     def run(self, number: int, feed: Mapping[str, Any], progress: Progress) -> None:
         """Compare one run.
