@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import mmap
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -69,27 +69,19 @@ class CompiledFile:
 
     def mapped(self, key: str, kind: str) -> memoryview | None:
         """A file in this one, as `FileStore.mapped`."""
-        part = self._parts.get((key, kind))
-        if part is None:
-            return None
-        content = self._content[part]
-        wrong = damage_of_description(content)
-        if wrong:
-            self.report_damage(key, kind, wrong)
-            return None
-        return content
+        return self._sound(key, kind, damage_of_description)
 
     def read(self, key: str, kind: str) -> memoryview | None:
         """The checked content of a file in this one, as `FileStore.read`."""
+        return self._sound(key, kind, damage)
+
+    def _sound(self, key: str, kind: str, damage_of: Callable[[memoryview], str]) -> memoryview | None:
         part = self._parts.get((key, kind))
-        if part is None:
-            return None
-        content = self._content[part]
-        wrong = damage(content)
+        content = None if part is None else self._content[part]
+        wrong = "" if content is None else damage_of(content)
         if wrong:
             self.report_damage(key, kind, wrong)
-            return None
-        return content
+        return None if wrong else content
 
     def put(self, key: str, kind: str, description: bytes, blocks: Iterable[Any] = (), size: int = 0) -> bool:
         """Write nothing: a compiled model stays as it is."""

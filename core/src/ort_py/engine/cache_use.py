@@ -9,7 +9,7 @@ import os
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
-from ort_py.cache.artifacts import ArtifactCache
+from ort_py.cache.artifacts import ArtifactCache, artifact_key
 from ort_py.cache.file_contents import FileContents
 from ort_py.cache.kept_forms import KeptForms
 from ort_py.cache.location import cache_folder
@@ -30,13 +30,13 @@ from ort_py.engine.session_cache import (
     SessionCache,
     circumstances,
     open_store,
-    session_key,
+    provider_line,
 )
 from ort_py.engine.tuned_placement import TunedPlacement, read_tuned, write_tuned
 from ort_py.graph.ir import Model
 from ort_py.graph.reading.given_model import GivenModel
 from ort_py.hooks.manager import HookManager
-from ort_py.options import SessionOptions, calculates_fast, entry_of
+from ort_py.options import SessionOptions, additions_of, calculates_fast, entry_of
 from ort_py.partition.assignment import Assignment
 from ort_py.partition.rates import Calibration
 
@@ -118,19 +118,15 @@ class CacheUse:
             providers: Records and providers in use, in rank order.
             wishes: All else that decides how a model is prepared; with a repr that says all of it.
         """
-        pairs = list(providers)
+        pairs, options = list(providers), self._options
         if self._compiled is None:
-            self._cache = SessionCache.of(
-                self._store,
-                source,
-                self._options,
-                pairs,
-                self._provider_options,
-                lambda: self._circumstances(pairs),
-                wishes,
-            )
-            if self._cache is None:
+            added = additions_of(options)
+            given = added.initializers or added.external_initializers or added.files
+            found = None if given or options.optimized_model_filepath else self._key(source, pairs, wishes)
+            if found is None or self._store is None or not self._store.usable:
                 return None
+            always = entry_of(options, MODEL_CACHE_KEY) == "1"
+            self._cache = SessionCache(self._store, found[1], found[0], options, always=always)
         with report.stage("restore") as notes:
             if self._cache is not None:
                 restored = self._cache.restore(contributions, [provider for _, provider in pairs])
@@ -138,7 +134,7 @@ class CacheUse:
             else:
                 from ort_py.engine.compiled_model import restore_compiled
 
-                restored = restore_compiled(source, pairs, contributions, self._options, self._provider_options)
+                restored = restore_compiled(source, pairs, contributions, options, self._provider_options)
                 notes.extend(["the compiled model does not fit"] if restored is None else restored.notes)
         if restored is not None:
             self._forms = restored.forms
@@ -175,19 +171,28 @@ class CacheUse:
     def placement_key(
         self, source: GivenModel, providers: Iterable[tuple[ProviderRecord, IExecutionProvider]], wishes: Sequence[Any]
     ) -> str:
-        """The key of a model's measured placement; ``""`` if it has none. The arguments are those of `look`."""
-        if self._store is None or entry_of(self._options, MODEL_CACHE_KEY) == "0":
-            return ""
-        content = entry_of(self._options, MODEL_CACHE_KEY) == "1"
+        """The key of a model's measured placement; ``""`` if it has none. The arguments are those of `restore`."""
+        found = self._key(source, list(providers), ["placement", *wishes])
+        return "" if found is None else found[1]
+
+    def _key(
+        self,
+        source: GivenModel,
+        pairs: Sequence[tuple[ProviderRecord, IExecutionProvider]],
+        wishes: Sequence[Any],
+    ) -> tuple[SourceFile, str] | None:
+        """The model's file, and the key of what is kept about the model; None where nothing is kept."""
+        wanted = entry_of(self._options, MODEL_CACHE_KEY)
+        if self._store is None or wanted == "0":
+            return None
         folder = external_folder(self._options, source)
-        known = SourceFile.of(source, folder, FileContents(self._store), content=content)
-        if known is None:
-            return ""
-        pairs = list(providers)
-        parts = self._circumstances(pairs)
-        if parts is None:
-            return ""
-        return session_key(known, parts, pairs, self._provider_options, ["placement", *wishes])
+        known = SourceFile.of(source, folder, FileContents(self._store), content=wanted == "1")
+        around = None if known is None else self._circumstances(pairs)
+        if known is None or around is None:
+            return None
+        given = self._provider_options
+        lines = [provider_line(record, provider, given.get(provider.name, {})) for record, provider in pairs]
+        return known, artifact_key([known.sketch, *around, *lines, repr(wishes)])
 
     def _circumstances(self, pairs: Sequence[tuple[ProviderRecord, IExecutionProvider]]) -> list[str] | None:
         """Found out once: two keys are made for each session, and those who take part in one are part of the other."""

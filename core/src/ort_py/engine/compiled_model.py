@@ -111,12 +111,7 @@ def _opened(given: GivenModel) -> CompiledFile:
     try:
         return CompiledFile(_content(given), given.path or "the bytes given")
     except NotCompiledError as error:
-        raise CompiledModelError(
-            "The compiled model cannot be loaded.",
-            where=Location(file=given.path),
-            why=str(error),
-            fix="Compile the model again with `ort-py compile`, or copy the file again.",
-        ) from error
+        raise _broken(given.path, error) from error
 
 
 def _content(given: GivenModel) -> Any:
@@ -233,9 +228,10 @@ def _refusal(path: str, reasons: Sequence[str], *, has_original: bool) -> Compil
 
 
 def _broken(path: str, error: Exception) -> CompiledModelError:
+    misfit = f"its description does not fit together: {type(error).__name__}: {error}"
     return CompiledModelError(
         "The compiled model cannot be loaded.",
         where=Location(file=os.fspath(path)),
-        why=f"its description does not fit together: {type(error).__name__}: {error}",
-        fix="Compile the model again with `ort-py compile`.",
+        why=str(error) if isinstance(error, NotCompiledError) else misfit,
+        fix="Compile the model again with `ort-py compile`, or copy the file again.",
     )

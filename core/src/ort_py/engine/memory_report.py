@@ -152,7 +152,7 @@ def memory_report(
 
 
 _NAMED = 5
-
+"""Constants that the error about too large a session names."""
 
 _WORTH_TRIMMING = 8 << 20
 """Bytes of constants from which what loading and packing them freed is given back: that takes a millisecond."""
@@ -162,22 +162,10 @@ def settle_memory(report: MemoryReport, model: Model | None) -> None:
     """Give back what making a session took beside what it keeps, and check that against its limit.
 
     Raises:
-        MemoryLimitError: It keeps more than it may.
+        MemoryLimitError: It keeps more than it may; the largest constants are named.
     """
     if report.weights + report.packed + report.weights_released >= _WORTH_TRIMMING:
         give_back()
-    _check(report, model)
-
-
-def _check(report: MemoryReport, model: Model | None) -> None:
-    """Refuse a session whose constants alone pass its limit.
-
-    Args:
-        report: What it holds, and the limit.
-
-    Raises:
-        MemoryLimitError: They do; the largest constants are named.
-    """
     if report.limit is None or report.total <= report.limit:
         return
     weights = named_weights(model).values() if model is not None else ()

@@ -11,14 +11,13 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
 from ort_py.cache.artifacts import artifact_key
 from ort_py.cache.circumstances import machine, package_of, package_stamp, versions
 from ort_py.cache.constants import NotStorableError
-from ort_py.cache.file_contents import FileContents
 from ort_py.cache.format import description_of
 from ort_py.cache.kept_forms import KeptForms
 from ort_py.cache.location import FOLDER_VARIABLE, SIZE_VARIABLE, cache_bytes, cache_folder
@@ -30,18 +29,16 @@ from ort_py.discovery import ProviderRecord
 from ort_py.discovery.environment import compat_mode
 from ort_py.engine.contributions import Contributions
 from ort_py.engine.prepared_model import KIND, PreparedFile, entry_of_model, head_of_model, prepared_file
-from ort_py.engine.replaced_values import external_folder
 from ort_py.engine.tuned_placement import PLACEMENT_KEY
 from ort_py.errors import OrtPyError
 from ort_py.files import FileIdentity
 from ort_py.graph.ir import Model
-from ort_py.graph.reading.given_model import GivenModel
 from ort_py.graph.weights.weight_store import WeightStore
 from ort_py.graph.weights.weights import MappedFile, file_prefix
 from ort_py.hooks.manager import HookManager
 from ort_py.lazy_dataclass import dataclass
 from ort_py.logs import lazy_logger
-from ort_py.options import SessionOptions, additions_of, entries_of, entry_of, specs_of, values_of
+from ort_py.options import SessionOptions, additions_of, entries_of, specs_of, values_of
 from ort_py.options.config_entries import effect_of
 from ort_py.options.spec import Effect
 from ort_py.partition.assignment import Assignment, Region
@@ -118,20 +115,8 @@ def circumstances(
     ]
 
 
-def session_key(
-    source: SourceFile,
-    around: Sequence[str],
-    providers: Iterable[tuple[ProviderRecord, IExecutionProvider]],
-    provider_options: Mapping[str, Mapping[str, str]],
-    wishes: Sequence[Any],
-) -> str:
-    """The key of a session's model; arguments as of `SessionCache.of`."""
-    lines = [_provider_line(record, provider, provider_options) for record, provider in providers]
-    return artifact_key([source.sketch, *around, *lines, repr(wishes)])
-
-
 class SessionCache:
-    """The cache as one session uses it.
+    """The prepared model of one session, under its key.
 
     Args:
         key: Key of this session's model with its options, providers and machine.
@@ -148,40 +133,6 @@ class SessionCache:
         self._limits = options.limits
         self.least_seconds = 0.0 if always else LEAST_SECONDS
         self.problem = ""
-
-    @classmethod
-    def of(
-        cls,
-        store: CacheStore | None,
-        source: GivenModel,
-        options: SessionOptions,
-        providers: Iterable[tuple[ProviderRecord, IExecutionProvider]],
-        provider_options: Mapping[str, Mapping[str, str]],
-        around: Callable[[], Sequence[str] | None],
-        wishes: Sequence[Any],
-    ) -> SessionCache | None:
-        """The cache of a session, None where it has none.
-
-        Args:
-            providers: Records and providers, in the order in which they are asked.
-            provider_options: Options of each, filled in.
-            around: Gives what `circumstances` says of the session.
-            wishes: All else that decides how the model is prepared; anything with a repr that says all of it.
-        """
-        wanted = entry_of(options, MODEL_CACHE_KEY)
-        added = additions_of(options)
-        given = added.initializers or added.external_initializers or added.files
-        if store is None or wanted == "0" or given or os.fspath(options.optimized_model_filepath):
-            return None
-        folder = external_folder(options, source)
-        known = SourceFile.of(source, folder, FileContents(store), content=wanted == "1")
-        if known is None or not store.usable:
-            return None
-        parts = around()
-        if parts is None:
-            return None
-        key = session_key(known, parts, providers, provider_options, wishes)
-        return cls(store, key, known, options, always=wanted == "1")
 
     def restore(self, contributions: Contributions, providers: Sequence[IExecutionProvider]) -> Restored | None:
         """The entry, None where there is none or it does not fit; a damaged one is removed."""
@@ -277,15 +228,12 @@ def _location(note: Callable[[str, FileIdentity], str]) -> Callable[[MappedFile]
     return lambda file: note(file.path, file.identity)
 
 
-def _provider_line(
-    record: ProviderRecord, provider: IExecutionProvider, options: Mapping[str, Mapping[str, str]]
-) -> str:
+def provider_line(record: ProviderRecord, provider: IExecutionProvider, options: Mapping[str, str]) -> str:
+    """Everything that identifies a provider with its options, as a part of a key."""
     kind = type(provider)
     devices = [str(device) for device in (provider.device, *record.devices)]
     where = f"{kind.__module__}:{kind.__qualname__}"
-    return repr(
-        (provider.name, record.address, record.version, where, devices, sorted(options.get(provider.name, {}).items()))
-    )
+    return repr((provider.name, record.address, record.version, where, devices, sorted(options.items())))
 
 
 def _stamps(pairs: Sequence[tuple[ProviderRecord, IExecutionProvider]], hooks: HookManager) -> list[str] | None:
