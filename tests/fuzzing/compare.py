@@ -47,6 +47,9 @@ STANDARDISING = frozenset(_STANDARDISING.split())
 error in what it is subtracted from: of equal elements that is all that is left."""
 
 ERROR = {"float32": 1e-6, "float64": 1e-14, "float16": 1e-3, "bfloat16": 8e-3}
+LEAST = {"float16": 2.0**-24, "bfloat16": 2.0**-133}
+"""The smallest numbers of the types of 16 bits. Regions compute them in float32, where a result that is smaller is not
+rounded to zero before the next node reads it."""
 BEFORE = 0.125
 """Share of an error that is planted in front of a node which standardises: half a unit in the last place, or more."""
 NONE = np.zeros(())
@@ -137,7 +140,9 @@ def spread_of(case: Case, feeds: Feeds, seed: int = 0) -> Spread | None:
     drawn = []
     with made[0]:
         noises = [{name: _noise(one, numbers) for name, one in plans.items()} for _ in range(DRAWS)]
-        for noise in [*noises, {name: _to_whole(one) for name, one in plans.items()}]:
+        noises.append({name: _to_whole(one) for name, one in plans.items()})
+        noises += [{name: _from_zero(one, sign) for name, one in plans.items()} for sign in (-1, 1)]
+        for noise in noises:
             ran: Outcome = guarded(lambda noise=noise: made[0].run(None, {**feeds, **noise}))  # type: ignore[misc]
             if ran.outputs is None:
                 return None
@@ -197,6 +202,13 @@ def _to_whole(planned: Planned) -> np.ndarray[Any, Any]:
         return np.asarray(np.where(near, gap, 0.0).astype(array.dtype))
 
 
+def _from_zero(planned: Planned, sign: int) -> np.ndarray[Any, Any]:
+    """Errors that make numbers of zeroes, to which smaller numbers were rounded."""
+    array = planned[0]
+    zero = array.astype(np.float64) == 0
+    return np.asarray(np.where(zero, sign * LEAST.get(array.dtype.name, 0.0), 0.0).astype(array.dtype))
+
+
 def _reach(planned: Planned) -> np.ndarray[Any, Any]:
     """Differences that elements may have: relative to each, and to the largest of the array, as sums err by that; of
     sums also relative to their terms, which may cancel."""
@@ -204,8 +216,7 @@ def _reach(planned: Planned) -> np.ndarray[Any, Any]:
     wide = array.astype(np.float64)
     finite = np.abs(wide[np.isfinite(wide)])
     largest = float(finite.max()) if finite.size else 0.0
-    least = 2.0**-24 if array.dtype == np.float16 else 0.0
-    own = (2 * np.abs(wide) + largest) * ERROR[array.dtype.name] + least
+    own = (2 * np.abs(wide) + largest) * ERROR[array.dtype.name] + LEAST.get(array.dtype.name, 0.0)
     return np.asarray(np.maximum(own, terms * (min(ERROR[array.dtype.name], ERROR["float32"]) * BEFORE)) * share)
 
 

@@ -17,7 +17,7 @@ from tests.fuzzing import verdict
 from tests.fuzzing.cases import Case
 from tests.fuzzing.compare import difference, spread_of
 from tests.fuzzing.files import as_code, case_of, write_case
-from tests.fuzzing.runners import Outcome, Ran, Variant, run_numpy
+from tests.fuzzing.runners import Outcome, Ran, Variant, run_numpy, run_onnxruntime, run_reference
 from tests.fuzzing.shrink import shrink
 
 VARIANT = Variant("all")
@@ -399,6 +399,31 @@ def test_a_function_that_is_almost_one_may_be_one() -> None:
     assert np.isnan(exact.outputs[0][1])
     assert _judged(case, _with((0,), -0.5)) == _judged(case, _with((0,), np.nan)) == ""
     assert _judged(case, _with((1,), -0.5)) != ""
+
+
+@pytest.mark.parametrize(("scale", "excused"), [(2.0**-20, True), (1.0, False)])
+def test_numbers_below_the_least_of_bfloat16_may_be_zero(scale: float, excused: bool) -> None:
+    """Zero times its logarithm is NaN; of what regions keep in float32 until the next node, it is next to nothing."""
+    import ml_dtypes
+
+    small = np.array([2.0**-121, 2.0**-119], ml_dtypes.bfloat16)
+    body = "{ c = Mul(x, s) d = Log(c) e = Mul(c, d) y = Cast<to = 1>(e) }"
+    case = _case(body, "bfloat16[2] x, bfloat16[1] s", x=small, s=np.array([scale], ml_dtypes.bfloat16))
+    expected = (run_numpy(case).outcomes[0].outputs or [])[0]
+    assert np.isnan(expected).all() == excused
+    spread = spread_of(case, case.feeds[0])
+    made = np.full(2, -1e-40 if excused else np.nan, np.float32)
+    assert (difference(made, expected, spread) == "") == excused
+
+
+@pytest.mark.parametrize("size", [1, 3, 5])
+def test_the_oracle_normalises_channels_as_onnxruntime_does(size: int) -> None:
+    """ONNX's own reference takes the batch, of two images here, for the channels."""
+    picture = np.random.default_rng(0).standard_normal((2, 5, 3, 3)).astype(np.float32)
+    body = f"{{ y = LRN<size = {size}, alpha = 0.5, beta = 0.8>(x) }}"
+    case = _case(body, "float[2,5,3,3] x", x=picture)
+    found, expected = (run(case)[0].outputs or [] for run in (run_reference, run_onnxruntime))
+    assert difference(found[0], expected[0]) == ""
 
 
 def test_the_mean_of_equal_elements_is_rounded() -> None:
