@@ -64,12 +64,14 @@ class Spread:
 
     Attributes:
         drawn: The outputs with errors planted, one list a draw.
+        pushed: The outputs with errors that are all of one direction. They show what becomes NaN or infinite only.
         finite: Whether everything fed is finite, so that what is not comes from overflows.
         overflowed: The outputs with sums that overflowed on their way, one list a draw.
         flushed: The outputs with zeroes for subnormal numbers, one list a draw.
     """
 
     drawn: list[list[Any]]
+    pushed: list[list[Any]] = field(default_factory=list)
     finite: bool = False
     overflowed: list[list[Any]] = field(default_factory=list)
     flushed: list[list[Any]] = field(default_factory=list)
@@ -86,11 +88,14 @@ class Spread:
             if other.shape != exact.shape:
                 return moved, ~changes, True
             other = other.astype(np.float64)
+            changes |= _of_another_kind(other, wide)
             with np.errstate(all="ignore"):
-                kinds = (np.isnan(other) != np.isnan(wide)) | (np.isinf(other) != np.isinf(wide))
-                changes |= kinds
                 gap = np.abs(other - wide)
             moved = np.maximum(moved, np.where(np.isfinite(gap), gap, 0.0))
+        for outputs in self.pushed:
+            other = np.asarray(outputs[place])
+            if other.shape == exact.shape:
+                changes |= _of_another_kind(other.astype(np.float64), wide)
         for outputs in self.overflowed:
             other = np.asarray(outputs[place])
             if other.shape == exact.shape:
@@ -104,6 +109,11 @@ class Spread:
         size = float(np.sqrt(np.mean(finite**2))) if finite.size else 0.0
         typical = float(np.sqrt(np.mean(moved**2))) if moved.size else 0.0
         return moved + typical, changes, bool(size) and typical > ILL * size
+
+
+def _of_another_kind(left: np.ndarray[Any, Any], right: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """Where only one of two arrays is NaN, or only one is infinite."""
+    return np.asarray((np.isnan(left) != np.isnan(right)) | (np.isinf(left) != np.isinf(right)))
 
 
 def spread_of(case: Case, feeds: Feeds, seed: int = 0) -> Spread | None:
@@ -137,19 +147,20 @@ def spread_of(case: Case, feeds: Feeds, seed: int = 0) -> Spread | None:
     opened = guarded(lambda: made.append(_session(noisy, plain)) or [])  # type: ignore[func-returns-value]
     if opened.error is not None:
         return None
+    noises = [{name: _noise(one, numbers) for name, one in plans.items()} for _ in range(DRAWS)]
+    noises.append({name: _to_whole(one) for name, one in plans.items()})
+    pushes = [{name: _outwards(one, sign) for name, one in plans.items()} for sign in (-1, 1)]
     drawn = []
     with made[0]:
-        noises = [{name: _noise(one, numbers) for name, one in plans.items()} for _ in range(DRAWS)]
-        noises.append({name: _to_whole(one) for name, one in plans.items()})
-        noises += [{name: _from_zero(one, sign) for name, one in plans.items()} for sign in (-1, 1)]
-        for noise in noises:
+        for noise in [*noises, *(pushes if alike != ROUNDED_ALIKE else [])]:
             ran: Outcome = guarded(lambda noise=noise: made[0].run(None, {**feeds, **noise}))  # type: ignore[misc]
             if ran.outputs is None:
                 return None
             drawn.append(ran.outputs)
     finite = all(np.isfinite(array.astype(np.float64)).all() for array in feeds.values() if array.dtype.kind in "fV")
     zeroed = flushed(case.model, feeds, lambda model, fed: _once(model, fed, plain))
-    return Spread(drawn, bool(finite), planted(case.model, known, feeds, seed), zeroed)
+    summed = planted(case.model, known, feeds, seed)
+    return Spread(drawn[: len(noises)], drawn[len(noises) :], bool(finite), summed, zeroed)
 
 
 def _scaled_twice(model: onnx.ModelProto) -> Iterator[str]:
@@ -202,11 +213,16 @@ def _to_whole(planned: Planned) -> np.ndarray[Any, Any]:
         return np.asarray(np.where(near, gap, 0.0).astype(array.dtype))
 
 
-def _from_zero(planned: Planned, sign: int) -> np.ndarray[Any, Any]:
-    """Errors that make numbers of zeroes, to which smaller numbers were rounded."""
+def _outwards(planned: Planned, sign: int) -> np.ndarray[Any, Any]:
+    """Errors that take all elements away from zero, or with a sign of -1 towards it.
+
+    They make numbers of zeroes to which smaller ones were rounded, and of a 1 what a function is defined for.
+    """
     array = planned[0]
-    zero = array.astype(np.float64) == 0
-    return np.asarray(np.where(zero, sign * LEAST.get(array.dtype.name, 0.0), 0.0).astype(array.dtype))
+    wide = array.astype(np.float64)
+    with np.errstate(all="ignore"):
+        errors = np.where(wide == 0, LEAST.get(array.dtype.name, 0.0), np.sign(wide) * _reach(planned))
+        return np.asarray(np.where(np.isfinite(errors), errors * sign, 0.0).astype(array.dtype))
 
 
 def _reach(planned: Planned) -> np.ndarray[Any, Any]:

@@ -93,18 +93,19 @@ def sizes_by_shapes(case: Case) -> Case:
 
 
 def padding_written_out(case: Case, run: int) -> Case | None:
-    """The case with `pads` in place of SAME_UPPER and SAME_LOWER, where the windows are too small for their strides.
+    """The case with `pads` in place of SAME_UPPER and SAME_LOWER, where other runtimes have formulas of their own.
 
-    The formula of the specification gives a negative padding for them, and the specification allows none below 0.
-    onnxruntime refuses it in some kernels, takes it for cropping in others, and for 0 in SAME_LOWER of a Conv. What
-    has the padding of 0 that both allow must agree.
+    The formula of the specification gives a negative padding for windows that are smaller than their strides, and the
+    specification allows none below 0. onnxruntime refuses it in some kernels, takes it for cropping in others, and for
+    0 in SAME_LOWER of a Conv. Pools of onnxruntime and of the reference leave dilations out of the formula. With the
+    padding of the specification, 0 or more, all must agree.
 
     Args:
         case: The case.
         run: Which of its feeds is looked at: the padding depends on their sizes.
 
     Returns:
-        The case of this run alone; None if no window is too small.
+        The case of this run alone; None if the formulas agree.
     """
     nodes = [
         one
@@ -123,7 +124,7 @@ def padding_written_out(case: Case, run: int) -> Case | None:
     if operands is None:
         return None
     shapes = {name: np.shape(operand)[2:] for name, operand in zip(names, operands, strict=True)}
-    written, cropped = onnx.ModelProto(), False
+    written, differs = onnx.ModelProto(), False
     written.CopyFrom(case.model)
     for node in written.graph.node:
         if node not in nodes:
@@ -135,8 +136,8 @@ def padding_written_out(case: Case, run: int) -> Case | None:
         total = (-(-size // strides) - 1) * strides + (kernel - 1) * dilations + 1 - size
         small, large = np.maximum(total, 0) // 2, -(-np.maximum(total, 0) // 2)
         before, after = (small, large) if given["auto_pad"] == b"SAME_UPPER" else (large, small)
-        cropped = cropped or bool((total < 0).any())
+        differs = differs or bool((total < 0).any()) or (node.op_type.endswith("Pool") and bool((dilations > 1).any()))
         kept = [a for a in node.attribute if a.name not in ("auto_pad", "pads")]
         del node.attribute[:]
         node.attribute.extend([*kept, helper.make_attribute("pads", [int(one) for one in (*before, *after)])])
-    return replace(case, model=written, feeds=[case.feeds[run]]) if cropped else None
+    return replace(case, model=written, feeds=[case.feeds[run]]) if differs else None

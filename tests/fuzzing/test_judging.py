@@ -289,6 +289,25 @@ def test_a_padding_below_zero_may_be_none() -> None:
     assert verdict.judge(_pooled(3), [VARIANT]) == []
 
 
+def _dilated_pool() -> Case:
+    body = '{ y = MaxPool<auto_pad = "SAME_LOWER", dilations = [2], kernel_shape = [2], strides = [2]>(x) }'
+    return _case(body, "float[1,1,5] x", x=np.arange(5, dtype=np.float32).reshape(1, 1, 5))
+
+
+def test_a_padding_of_dilated_windows_may_be_larger_than_onnxruntimes() -> None:
+    """The specification counts dilations, so that a row of 5 has 3 windows; onnxruntime and the reference find 2."""
+    outcome = run_numpy(_dilated_pool()).outcomes[0].outputs or []
+    np.testing.assert_array_equal(outcome[0], [[[1, 3, 3]]])
+    assert verdict.judge(_dilated_pool(), [VARIANT]) == []
+
+
+def test_wrong_elements_beside_a_padding_of_dilated_windows_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are compared with those of the same padding, written out."""
+    real = pooling.pool
+    monkeypatch.setattr(pooling, "pool", lambda *arguments: real(*arguments) + np.float32(100))
+    assert {(one.kind, one.who) for one in verdict.judge(_dilated_pool(), [])} == {("wrong", "numpy")}
+
+
 @pytest.mark.parametrize("stride", [1, 3])
 def test_wrong_elements_beside_a_padding_below_zero_are_found(monkeypatch: pytest.MonkeyPatch, stride: int) -> None:
     """What follows from no padding is known, so any other element is wrong."""
@@ -414,6 +433,20 @@ def test_numbers_below_the_least_of_bfloat16_may_be_zero(scale: float, excused: 
     spread = spread_of(case, case.feeds[0])
     made = np.full(2, -1e-40 if excused else np.nan, np.float32)
     assert (difference(made, expected, spread) == "") == excused
+
+
+@pytest.mark.parametrize(("start", "excused"), [(0.03, True), (0.5, False)])
+def test_what_is_rounded_to_an_infinity_may_be_a_number(start: float, excused: bool) -> None:
+    """The cosine of a small number is 1 in bfloat16, and not in the float32 of a region; many are in one row here."""
+    import ml_dtypes
+
+    small = np.linspace(start, start + 0.01, 24, dtype=np.float32).astype(ml_dtypes.bfloat16)
+    body = "{ a = Cos(x) b = Atanh(a) c = ReduceSum(b) y = Cast<to = 1>(c) }"
+    case = _case(body, "bfloat16[24] x", x=small)
+    expected = (run_numpy(case).outcomes[0].outputs or [])[0]
+    assert np.isinf(expected).all() == excused
+    made = np.full(1, 90.0 if excused else np.inf, np.float32)
+    assert (difference(made, expected, spread_of(case, case.feeds[0])) == "") == excused
 
 
 @pytest.mark.parametrize("size", [1, 3, 5])
