@@ -45,7 +45,9 @@ def test_a_name_of_ours_stays_ours() -> None:
     entries = [ours, theirs]
     assert installed_record(ours, entries).state is RecordState.INSTALLED
     assert "aaa-imposter 1.0 claims the same name" in installed_record(ours, entries).reason
-    assert installed_record(theirs, entries).state is RecordState.CONFLICT
+    yielded = installed_record(theirs, entries)
+    assert yielded.state is RecordState.YIELDED
+    assert yielded.fix == "Ask for 'aaa-imposter:CPUExecutionProvider'."
 
 
 def test_blocking_ends_a_conflict(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -237,9 +237,9 @@ def test_nothing_usable_left_lists_every_reason(zoo: FakeInstallation) -> None:
 
 
 def test_provider_without_a_distribution_of_ours(zoo: FakeInstallation) -> None:
-    """onnxruntime knows it, but no package provides it, and none is invented."""
+    """onnxruntime knows it, but it is for browsers: no package provides it, and none is invented."""
     with pytest.raises(ProviderNotAvailableError) as caught:
-        _select(zoo, "AzureExecutionProvider")
+        _select(zoo, "WebNNExecutionProvider")
     assert "No distribution of ort-py provides it" in caught.value.fix
 
 

@@ -24,7 +24,8 @@ from ort_py.hooks.switches import normalise_distribution
 from ort_py.platform.forks import ProcessLock
 
 # Where several entry points have one name: the one that owns it, else a conflict, and only if all are blocked that.
-_PREFERENCE = (RecordState.INSTALLED, RecordState.CONFLICT, RecordState.BLOCKED)
+_PREFERENCE = (RecordState.INSTALLED, RecordState.CONFLICT, RecordState.YIELDED, RecordState.BLOCKED)
+_BY_ADDRESS_ONLY = (RecordState.CONFLICT, RecordState.YIELDED)
 
 
 class ProviderCatalog:
@@ -63,7 +64,7 @@ class ProviderCatalog:
         return sorted(records, key=lambda record: (record.name, record.distribution))
 
     def records(self) -> list[ProviderRecord]:
-        """Records of all providers in automatic order, loaded and probed; those blocked or in conflict are not loaded.
+        """Records of all providers in automatic order, loaded and probed except those blocked, yielded or in conflict.
 
         Raises:
             OptionError: ``ORT_PY_PROBE_TIMEOUT`` is malformed.
@@ -161,7 +162,7 @@ class ProviderCatalog:
 
     def _record_of(self, entry: InstalledEntryPoint, *, addressed: bool = False) -> ProviderRecord:
         before = installed_record(entry, self._scan().entries)
-        if before.state is RecordState.BLOCKED or (before.state is RecordState.CONFLICT and not addressed):
+        if before.state is RecordState.BLOCKED or (before.state in _BY_ADDRESS_ONLY and not addressed):
             return before
         if entry not in self._loaded:
             being_loaded = (os.getpid(), entry)  # a fork may happen in the middle; the child must not wait forever

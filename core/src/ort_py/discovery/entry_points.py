@@ -1,8 +1,9 @@
 """Providers that are installed, from metadata alone, and whose name each one is. Imports no plug-in.
 
 Comes after `hooks.entry_points`, before `loading`. Two distributions that claim one name are both in *conflict*, with
-one exception: a name onnxruntime knows and for which ort-py has a distribution stays with that distribution, so that
-installing another package never disables ours. Blocked entries take no part in conflicts: blocking one ends it.
+one exception: a name onnxruntime knows and for which ort-py has a distribution stays with that distribution, to which
+others *yield*, so that installing another package never disables ours. Blocked entries take no part in
+conflicts: blocking one ends it.
 """
 
 from __future__ import annotations
@@ -39,6 +40,10 @@ def installed_record(entry: InstalledEntryPoint, entries: Sequence[InstalledEntr
     if _owns_name(entry) and not any(_owns_name(rival) for rival in rivals):
         return replace(
             record, reason=f"{named} claims the same name, so it is available only as distribution:{entry.name}"
+        )
+    if any(_owns_name(rival) for rival in rivals) and not _owns_name(entry):
+        return replace(
+            record, state=RecordState.YIELDED, reason=f"the name is that of {named}", fix=f"Ask for '{record.address}'."
         )
     return replace(
         record,

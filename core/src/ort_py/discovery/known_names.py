@@ -7,27 +7,29 @@ warned about. Holds data only.
 
 from __future__ import annotations
 
+_BRIDGE = "ort-py-onnxruntime"
+
 KNOWN_PROVIDERS: dict[str, str | None] = {
-    "NvTensorRTRTXExecutionProvider": None,
-    "TensorrtExecutionProvider": None,
+    "NvTensorRTRTXExecutionProvider": _BRIDGE,
+    "TensorrtExecutionProvider": _BRIDGE,
     "CUDAExecutionProvider": "ort-py-cuda",
-    "MIGraphXExecutionProvider": None,
+    "MIGraphXExecutionProvider": _BRIDGE,
     "OpenVINOExecutionProvider": "ort-py-openvino",
     "DnnlExecutionProvider": "ort-py-onednn",
-    "VitisAIExecutionProvider": None,
-    "QNNExecutionProvider": None,
-    "NnapiExecutionProvider": None,
-    "VSINPUExecutionProvider": None,
+    "VitisAIExecutionProvider": _BRIDGE,
+    "QNNExecutionProvider": _BRIDGE,
+    "NnapiExecutionProvider": _BRIDGE,
+    "VSINPUExecutionProvider": _BRIDGE,
     "JsExecutionProvider": None,
     "CoreMLExecutionProvider": "ort-py-coreml",
-    "ACLExecutionProvider": None,
-    "DmlExecutionProvider": None,
-    "RknpuExecutionProvider": None,
+    "ACLExecutionProvider": _BRIDGE,
+    "DmlExecutionProvider": _BRIDGE,
+    "RknpuExecutionProvider": _BRIDGE,
     "WebNNExecutionProvider": None,
-    "WebGpuExecutionProvider": None,
+    "WebGpuExecutionProvider": _BRIDGE,
     "XnnpackExecutionProvider": "ort-py-xnnpack",
-    "CANNExecutionProvider": None,
-    "AzureExecutionProvider": None,
+    "CANNExecutionProvider": _BRIDGE,
+    "AzureExecutionProvider": _BRIDGE,
     "CPUExecutionProvider": "ort-py-cpu",
 }
 """Every provider name of onnxruntime 1.31, in its order, with the distribution of ort-py that provides it."""

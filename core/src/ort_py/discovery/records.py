@@ -41,6 +41,9 @@ class RecordState(Enum):
     CONFLICT = "conflict"
     """Two distributions claim its name."""
 
+    YIELDED = "yielded"
+    """Another distribution owns its name; it is used by its address only."""
+
     INCOMPATIBLE = "incompatible"
     """Written for contract versions this core does not drive."""
 

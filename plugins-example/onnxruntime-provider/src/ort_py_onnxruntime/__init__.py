@@ -1,1 +1,0 @@
-"""OnnxruntimeExecutionProvider: regions of a model run in onnxruntime. `plugin` registers it, `provider` runs it."""

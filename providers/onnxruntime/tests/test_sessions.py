@@ -1,0 +1,193 @@
+"""Regions run in onnxruntime, only where somebody asks for it, without copies of weights, inputs and outputs."""
+
+from __future__ import annotations
+
+import gc
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from onnx import numpy_helper
+
+import ort_py as ort
+from ort_py.contracts import FrameResources
+from ort_py.errors import OptionError
+from ort_py_kit.graphs import model_from_text
+from ort_py_onnxruntime.native import FORKS, native
+from ort_py_onnxruntime.region import OnnxruntimeRegion
+from ort_py_onnxruntime.routes import GENERAL
+
+WEIGHT = np.random.default_rng(0).standard_normal((64, 64), np.float32)
+X = np.random.default_rng(1).standard_normal((3, 64), np.float32)
+
+
+def _model() -> bytes:
+    model = model_from_text("g (float[N, 64] x) => (float[N, 64] y) { a = MatMul(x, w) y = Relu(a) }")
+    model.graph.initializer.append(numpy_helper.from_array(WEIGHT, "w"))
+    content: bytes = model.SerializeToString()
+    return content
+
+
+def _session(model: bytes, name: str = GENERAL, **options: Any) -> ort.InferenceSession:
+    settings = ort.SessionOptions()
+    settings.pin_cpu = True
+    return ort.InferenceSession(model, settings, providers=[(name, options)])
+
+
+def _region(text: str) -> OnnxruntimeRegion:
+    """A region that is one whole model."""
+    real = native()
+    model = model_from_text(text)
+    model.ir_version = 10
+    session = real.InferenceSession(real.SessionOptions(), model.SerializeToString(), False, False)
+    session.initialize_session(["CPUExecutionProvider"], [{}], set())
+    return OnnxruntimeRegion(session, {}, 1)
+
+
+def test_a_region_runs_in_onnxruntime() -> None:
+    """With weights that are not in the model it gets."""
+    with _session(_model()) as session:
+        assert session.placement.counts() == {GENERAL: 2}
+        (y,) = session.run(None, {"x": X})
+    np.testing.assert_allclose(y, np.maximum(X @ WEIGHT, 0), rtol=1e-4, atol=1e-4)
+
+
+def test_runs_of_changing_shapes_are_right() -> None:
+    """What is bound for one shape is bound anew for another, and results of earlier runs stay as they were."""
+    results = []
+    with _session(_model()) as session:
+        for rows in (3, 3, 1, 5, 0, 3):
+            x = np.random.default_rng(rows).standard_normal((rows, 64), np.float32)
+            results.append((x, session.run(None, {"x": x})[0]))
+    for x, y in results:
+        np.testing.assert_allclose(y, np.maximum(x @ WEIGHT, 0), rtol=1e-4, atol=1e-4)
+
+
+def test_outputs_are_written_in_place() -> None:
+    """An array that the engine gives is the array that onnxruntime writes to, in runs that bind and in others."""
+    instance = _region("g (float[N] x) => (float[N] y) { y = Relu(x) }").instantiate(FrameResources())
+    x, y = np.array([-1, 2], np.float32), np.empty(2, np.float32)
+    for number in range(3):
+        x[0] = number
+        instance.bind([x], [y])
+        assert instance()[0] is y
+        np.testing.assert_array_equal(y, np.maximum(x, 0))
+
+
+def test_an_array_elsewhere_is_bound_anew() -> None:
+    """Other arrays of the same shapes in the next run are read and written."""
+    instance = _region("g (float[N] x) => (float[N] y) { y = Relu(x) }").instantiate(FrameResources())
+    kept = []
+    for number in range(4):
+        x, y = np.full(3, number, np.float32), np.empty(3, np.float32)
+        instance.bind([x], [y])
+        instance()
+        kept.append((x, y))
+    for x, y in kept:
+        np.testing.assert_array_equal(x, y)
+
+
+def test_values_that_decide_shapes() -> None:
+    """An output of another shape than in the run before is made by onnxruntime."""
+    instance = _region("g (float[N] x) => (int64[1, M] y) { y = NonZero(x) }").instantiate(FrameResources())
+    instance.bind([np.array([1, 0, 1], np.float32)], [np.empty((1, 3), np.int64)])
+    assert instance()[0].tolist() == [[0, 2]]
+    instance.bind([np.array([1, 0, 0], np.float32)], [None])
+    assert instance()[0].tolist() == [[0]]
+
+
+def test_a_value_that_passes_through_is_an_array_of_its_own() -> None:
+    instance = _region("g (float[N] x) => (float[N] y, float[N] z) { y = Identity(x) z = Identity(x) }").instantiate(
+        FrameResources()
+    )
+    x = np.ones(4, np.float32)
+    instance.bind([x], [None, None])
+    y, z = instance()
+    assert not np.may_share_memory(x, y)
+    assert not np.may_share_memory(y, z)
+
+
+def test_it_keeps_no_inputs_alive() -> None:
+    """A feed belongs to the caller again after the run."""
+    with _session(_model()) as session:
+        x = X.copy()
+        session.run(None, {"x": x})
+        gc.collect()
+        assert gc.get_referrers(x) == [] or not any("_Instance" in repr(one) for one in gc.get_referrers(x))
+
+
+def test_sessions_of_another_process_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A forked child would wait for threads that it does not have."""
+    region = _region("g (float[N] x) => (float[N] y) { y = Relu(x) }")
+    several = OnnxruntimeRegion(region._session, {}, 2)
+    monkeypatch.setattr(FORKS, "count", FORKS.count + 1)
+    region.instantiate(FrameResources())  # one thread: the caller's
+    with pytest.raises(ort.EPFail, match="forked process"):
+        several.instantiate(FrameResources())
+
+
+def test_it_is_never_chosen_by_itself() -> None:
+    """It is usable, behind all others; sessions that name no provider do without."""
+    assert ort.get_available_providers().index(GENERAL) > ort.get_available_providers().index("CPUExecutionProvider")
+    with ort.InferenceSession(_model()) as session:
+        assert GENERAL not in session.get_providers()
+        assert GENERAL not in session.placement.counts()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"providers": "NoSuchExecutionProvider"}, "has no NoSuchExecutionProvider"),
+        ({"provider_options": "{}"}, "not a list of objects"),
+        ({"provider_options": "[{}, {}]"}, "not a list of objects"),
+        ({"provider_options": "no JSON"}, "not a list of objects"),
+    ],
+)
+def test_wrong_options_are_refused(options: dict[str, str], message: str) -> None:
+    """Nothing else is used silently in their place."""
+    with pytest.raises(OptionError, match=message):
+        _session(_model(), **options)
+
+
+def test_wrong_further_options_are_refused() -> None:
+    with pytest.raises(OptionError, match="no JSON object"):
+        _session(_model(), "AzureExecutionProvider", further_options="[]")
+
+
+def test_options_reach_onnxruntime() -> None:
+    """As a list of objects; onnxruntime's provider reads text."""
+    with _session(_model(), providers="CPUExecutionProvider", provider_options='[{"use_arena": false}]') as session:
+        assert session.run(None, {"x": X})[0].shape == (3, 64)
+
+
+def test_a_provider_gets_what_onnxruntime_gives_to_it() -> None:
+    """Azure's provider runs none of these nodes: onnxruntime says so, and its CPU provider is not used instead."""
+    with _session(_model(), "AzureExecutionProvider") as session:
+        assert session.placement.counts() == {"CPUExecutionProvider": 2}
+        texts = [str(refusal) for node in session.placement for refusal in node.refusals]
+        assert any("onnxruntime does not give it to AzureExecutionProvider" in text for text in texts), texts
+        assert session.run(None, {"x": X})[0].shape == (3, 64)
+
+
+@pytest.mark.parametrize(
+    ("model", "reason"),
+    [
+        ("g (bfloat16[2] x) => (bfloat16[2] y) { y = Abs(x) }", "is not handed over"),
+        ("g (string[2] x) => (string[2] y) { y = Identity(x) }", "is not handed over"),
+    ],
+)
+def test_what_is_left_to_others(model: str, reason: str) -> None:
+    """With the reason in the placement; the CPU provider runs it."""
+    with _session(model_from_text(model).SerializeToString()) as session:
+        texts = [str(refusal) for node in session.placement for refusal in node.refusals]
+    assert any(reason in text for text in texts), texts
+
+
+def test_models_of_newer_opsets_run() -> None:
+    """Operators that did not change are the same in an opset that this onnxruntime does not know."""
+    model = onnx.ModelProto.FromString(_model())
+    model.opset_import[0].version = onnx.defs.onnx_opset_version()
+    model.ir_version = onnx.IR_VERSION
+    with _session(model.SerializeToString()) as session:
+        assert session.placement.counts() == {GENERAL: 2}
