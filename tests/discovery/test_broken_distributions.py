@@ -174,7 +174,7 @@ def test_another_package_does_not_take_the_cpu_provider(site: FakeSite) -> None:
         result = [sorted(records), select_providers(["{cpu}"]).selected[-1].record.distribution]
         """
     )
-    assert found == [[["aaa-imposter", "conflict"], ["ort-py-cpu", "available"]], "ort-py-cpu"]
+    assert found == [[["aaa-imposter", "yielded"], ["ort-py-cpu", "available"]], "ort-py-cpu"]
 
 
 def test_metadata_that_cannot_be_read(site: FakeSite) -> None:

@@ -131,3 +131,9 @@ def test_a_time_limit_must_be_one(call: Call, text: str) -> None:
     outcome = call("doctor", f"--timeout={text}")
     assert outcome.code == 2
     assert "is not a number of seconds" in outcome.err
+
+
+@pytest.mark.parametrize(("automatic", "fine"), [(True, False), (False, True)])
+def test_what_is_used_by_name_only_may_be_unavailable(automatic: bool, fine: bool) -> None:
+    """Sessions that do not name it lose nothing."""
+    assert provider("AcmeExecutionProvider", Verdict.UNAVAILABLE, automatic=automatic).fine is fine

@@ -75,12 +75,11 @@ def test_providers_that_are_not_installed_are_known(call: Call) -> None:
 
 
 def test_providers_without_a_package_are_told_so(call: Call) -> None:
-    """pip could not find a package for a provider that only onnxruntime has."""
+    """pip could not find a package for a provider that only browsers have."""
     text = call("providers").out
-    assert "ort-py-tensorrt" not in text
-    assert "TensorrtExecutionProvider" in text.partition("known to onnxruntime, not provided by ort-py")[2]
+    assert "WebNNExecutionProvider" in text.partition("known to onnxruntime, not provided by ort-py")[2]
     report = call("providers", "--json").report
-    (record,) = [record for record in report["providers"] if record["name"] == "TensorrtExecutionProvider"]
+    (record,) = [record for record in report["providers"] if record["name"] == "WebNNExecutionProvider"]
     assert record["fix"] == "No distribution of ort-py provides it; name another provider."
 
 

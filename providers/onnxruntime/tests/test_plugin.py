@@ -7,11 +7,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+import onnxruntime
 import pytest
 
 import ort_py as ort
 from ort_py.contracts import ProviderFactory
-from ort_py.discovery.known_names import KNOWN_PROVIDERS
 from ort_py_onnxruntime.installed import find
 from ort_py_onnxruntime.plugin import ort_py_providers
 from ort_py_onnxruntime.routes import GENERAL, ROUTES
@@ -48,7 +48,7 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_every_provider_of_onnxruntime_has_a_name_here() -> None:
     """Its own names, so that lists in existing programs work; the CPU's stays with ort-py, and two are for browsers."""
-    assert set(ROUTES) >= set(KNOWN_PROVIDERS) - BROWSER_ONLY - {"CPUExecutionProvider"}
+    assert set(ROUTES) >= set(onnxruntime.get_all_providers()) - BROWSER_ONLY - {"CPUExecutionProvider"}
     assert set(FACTORIES) == {GENERAL, *ROUTES}
 
 

@@ -190,7 +190,7 @@ ROUTES: dict[str, Route] = {
         "ggml.ai",
         _CPU,
         plugin="onnxruntime-ggml",
-        options="device threads partial dump",
+        options="device threads partial dump attention profile weights accel gpu_min_weight_bytes",
     ),
 }
 """The providers by the names that onnxruntime has for them."""

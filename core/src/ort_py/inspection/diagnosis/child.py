@@ -90,6 +90,7 @@ def _facts(record: ProviderRecord) -> dict[str, Any]:
         "cause": record.reason,
         "fix": record.fix,
         "vendor": record.vendor,
+        "automatic": record.automatic,
         "devices": [str(device) for device in record.devices],
     }
 

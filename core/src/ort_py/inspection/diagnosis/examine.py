@@ -185,6 +185,7 @@ def _judged(blank: ProviderDiagnosis, ended: _Ended, seconds: float) -> Provider
         cause=result.get("cause", ""),
         fix=result.get("fix", ""),
         vendor=result.get("vendor", ""),
+        automatic=result.get("automatic", True),
         devices=tuple(result.get("devices", ())),
         run=None if run is None else TrialRun(**(run | {"max_error": float(run["max_error"])})),
         output="" if verdict in (Verdict.USABLE, Verdict.UNTRIED) else ended.output,

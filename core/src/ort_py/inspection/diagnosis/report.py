@@ -97,6 +97,7 @@ class ProviderDiagnosis:
         fix: Advice to the user.
         stage: Stage in which it failed: ``import``, ``probe``, ``session``, ``run``, ``exit``.
         vendor: The maker of the device or library.
+        automatic: Whether sessions that name no provider use it.
         devices: Devices its probe found.
         run: The trial run, where there was one.
         stages_ms: Milliseconds of each stage.
@@ -114,6 +115,7 @@ class ProviderDiagnosis:
     fix: str = ""
     stage: str = ""
     vendor: str = ""
+    automatic: bool = True
     devices: tuple[str, ...] = ()
     files: FileCheck = field(default_factory=FileCheck)
     run: TrialRun | None = None
@@ -128,8 +130,11 @@ class ProviderDiagnosis:
 
     @property
     def fine(self) -> bool:
-        """True if nothing needs attention: usable with all its files, or kept out on purpose."""
-        return self.verdict in (Verdict.USABLE, Verdict.UNTRIED, Verdict.BLOCKED)
+        """True if nothing needs attention: usable with all its files, kept out on purpose, or never used unless it is
+        named and without what it needs.
+        """
+        needless = self.verdict is Verdict.UNAVAILABLE and not self.automatic
+        return needless or self.verdict in (Verdict.USABLE, Verdict.UNTRIED, Verdict.BLOCKED)
 
 
 @dataclass(frozen=True, slots=True)
