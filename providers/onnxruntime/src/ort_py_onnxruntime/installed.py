@@ -130,7 +130,7 @@ def _plugin(package: Path) -> Plugin | None:
 def _text(file: Path) -> str:
     try:
         return file.read_text(encoding="utf-8", errors="replace")
-    except OSError:  # it is not there, or is no file: nothing is installed here
+    except OSError:  # missing or unreadable: as good as not installed
         return ""
 
 
