@@ -19,6 +19,7 @@ from ort_py.contracts import (
     convex_groups,
 )
 from ort_py_onnxruntime.region import OnnxruntimeRegion
+from ort_py_onnxruntime.routes import CPU
 from ort_py_onnxruntime.sessions import make_session, model_of
 from ort_py_onnxruntime.settings import Settings
 from ort_py_onnxruntime.support import Support, taken_by_providers
@@ -38,11 +39,27 @@ class OnnxruntimeProvider(RegionProvider):
         self._name = name
         self._settings = settings
         self._support = Support(settings.names)
+        self._own_kernels = settings.names == (CPU,)
 
     @property
     def name(self) -> str:
         """The factory's name."""
         return self._name
+
+    @property
+    def checks_inputs(self) -> bool:
+        """True for onnxruntime's kernels for processors alone; nothing is known of other people's."""
+        return self._own_kernels
+
+    @property
+    def computes_empty_values(self) -> bool:
+        """As `checks_inputs`: a plug-in was seen that ends the process."""
+        return self._own_kernels
+
+    @property
+    def computes_late_broadcasts(self) -> bool:
+        """As `checks_inputs`."""
+        return self._own_kernels
 
     def refusal(self, node: NodeSpec, graph: GraphView) -> str | None:
         """Explain why a node is not handed over, or return None."""

@@ -118,6 +118,7 @@ ROUTES: dict[str, Route] = {
         _CPU,
         own="ort-py-openvino",
         plugin="onnxruntime-ep-openvino",
+        variant="onnxruntime-openvino",
         library="openvino",
         options=(
             "device_type device_id device_luid precision num_of_threads num_streams cache_dir load_config "
@@ -126,9 +127,7 @@ ROUTES: dict[str, Route] = {
         ),
     ),
     "DnnlExecutionProvider": Route("Intel", _CPU, own="ort-py-onednn", library="dnnl", options="use_arena"),
-    "VitisAIExecutionProvider": Route(
-        "AMD", _NPU, variant="onnxruntime-vitisai", library="vitisai", options="config_file cache_dir cache_key"
-    ),
+    "VitisAIExecutionProvider": Route("AMD", _NPU, library="vitisai", options="config_file cache_dir cache_key"),
     "QNNExecutionProvider": Route(
         "Qualcomm",
         _NPU,
@@ -147,7 +146,7 @@ ROUTES: dict[str, Route] = {
         _NPU,
         own="ort-py-coreml",
         variant="onnxruntime",
-        builds=("onnxruntime/darwin", "onnxruntime-silicon"),
+        builds=("onnxruntime/darwin",),
         options=(
             "ModelFormat MLComputeUnits RequireStaticInputShapes EnableOnSubgraphs SpecializationStrategy "
             "ProfileComputePlan AllowLowPrecisionAccumulationOnGPU ModelCacheDirectory"
@@ -186,6 +185,7 @@ ROUTES: dict[str, Route] = {
         variant="onnxruntime",
         builds=("onnxruntime", "onnxruntime-gpu", "onnxruntime-directml"),
     ),
+    "MLXExecutionProvider": Route("Apple", _GPU, plugin="onnxruntime-ep-mlx"),
     "ggml": Route(
         "ggml.ai",
         _CPU,
