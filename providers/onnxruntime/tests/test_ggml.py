@@ -1,8 +1,8 @@
 """A plug-in that runs on processors, with two small models of fixed sizes.
 
 The conformance kit is not run: onnxruntime-ggml 0.2.0 ends the process, with onnxruntime alone too, where a graph with
-two outputs is run with changing sizes. Skipped where it is not installed: `tests/packaging` makes an environment that has it, as it wants an
-onnxruntime of its own.
+two outputs is run with changing sizes. Skipped where it is not installed: `tests/packaging` makes an environment that
+has it, as it wants an onnxruntime of its own.
 """
 
 from __future__ import annotations
