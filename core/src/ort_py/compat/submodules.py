@@ -10,7 +10,8 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import cache
 from importlib.abc import InspectLoader, Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from types import CodeType, ModuleType
@@ -18,6 +19,19 @@ from types import CodeType, ModuleType
 from ort_py.compat.emulated import PACKAGE
 
 SUBPACKAGES = frozenset({"backend", "capi", "datasets", "quantization", "tools", "transformers"})
+
+
+_TOOLS = frozenset({"quantization", "tools", "transformers"})
+TOOL_GROUP = "ort_py.tools"
+"""Entry points of functions that find onnxruntime's own tools: the specification of a module, given its name, or None.
+Where one answers, programs get the real tool in place of what `ort_py` has of it."""
+
+
+@cache
+def _tool_finders() -> tuple[Callable[[str], ModuleSpec | None], ...]:
+    from ort_py.hooks.entry_points import scan  # few programs import a tool
+
+    return tuple(entry.load() for entry in scan(TOOL_GROUP).entries)
 
 
 class _SharedModule(Loader):
@@ -55,6 +69,10 @@ class _Finder(MetaPathFinder):
         package, _, below = fullname.partition(".")
         if package != PACKAGE or below.partition(".")[0] not in SUBPACKAGES:
             return None
+        if below.partition(".")[0] in _TOOLS:
+            for find_tool in _tool_finders():
+                if (tool := find_tool(fullname)) is not None:
+                    return tool
         try:
             original = importlib.util.find_spec(f"ort_py.{below}")
         except ModuleNotFoundError:

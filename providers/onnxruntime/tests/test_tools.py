@@ -1,0 +1,126 @@
+"""onnxruntime's own tools where `import onnxruntime` gives ort-py: what they write is what onnxruntime alone makes."""
+
+from __future__ import annotations
+
+import importlib.util
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx import numpy_helper
+
+PROGRAM = """
+import importlib.util
+import sys
+from pathlib import Path
+
+import numpy as np
+import onnxruntime
+from onnxruntime import quantization
+from onnxruntime.capi._pybind_state import quantize_matmul_4bits
+
+assert hasattr(onnxruntime, "get_installed_providers") == (sys.argv[2] == "ours")
+folder = Path(sys.argv[1])
+
+
+class Pictures(quantization.CalibrationDataReader):
+    def __init__(self):
+        random = np.random.default_rng(0)
+        self.left = [{"x": random.standard_normal((1, 3, 16, 16)).astype(np.float32)} for _ in range(4)]
+
+    def get_next(self):
+        return self.left.pop() if self.left else None
+
+
+for method in ("MinMax", "Entropy"):
+    chosen = getattr(quantization.CalibrationMethod, method)
+    to = str(folder / f"static-{method}.onnx")
+    quantization.quantize_static(str(folder.parent / "network.onnx"), to, Pictures(), calibrate_method=chosen)
+text = str(folder.parent / "transformer.onnx")
+quantization.quantize_dynamic(text, str(folder / "dynamic.onnx"))
+ready = str(folder / "preprocessed.onnx")
+quantization.quant_pre_process(str(folder.parent / "network.onnx"), ready, skip_symbolic_shape=True)
+if importlib.util.find_spec("sympy"):
+    from onnxruntime.transformers import optimizer
+
+    optimizer.optimize_model(text, "bert", 1, 64, opt_level=0).save_model_to_file(str(folder / "optimised.onnx"))
+
+weight = np.random.default_rng(1).standard_normal((64, 32)).astype(np.float32)
+packed, scales, zeros = np.zeros((32, 2, 16), np.uint8), np.zeros(64, np.float32), np.zeros((32, 1), np.uint8)
+quantize_matmul_4bits(packed, weight, scales, zeros, 32, 32, 64, True)
+np.savez(folder / "packed.npz", packed=packed, scales=scales)
+"""
+NETWORK = """<ir_version: 8, opset_import: ["": 17]> g (float[1, 3, 16, 16] x) => (float[1, 10] y) {
+    a = Conv <pads = [1, 1, 1, 1]> (x, w1) b = Relu(a) c = Conv <pads = [1, 1, 1, 1]> (b, w2) d = Relu(c)
+    e = GlobalAveragePool(d) f = Flatten(e) y = MatMul(f, w3)
+}"""
+TRANSFORMER = """<ir_version: 8, opset_import: ["": 17]> g (float[N, 64] x) => (float[N, 64] y) {
+    q = MatMul(x, w1) k = MatMul(x, w2) t = Transpose <perm = [1, 0]> (k) s = MatMul(q, t)
+    p = Softmax <axis = -1> (s) o = MatMul(p, x) y = MatMul(o, w3)
+}"""
+
+
+def _write(file: Path, text: str, *shapes: tuple[int, ...]) -> None:
+    """A model with random weights w1, w2, …"""
+    model, random = onnx.parser.parse_model(text), np.random.default_rng(0)
+    for number, shape in enumerate(shapes, 1):
+        array = (random.standard_normal(shape) / 8).astype(np.float32)
+        model.graph.initializer.append(numpy_helper.from_array(array, f"w{number}"))
+    for place, node in enumerate(model.graph.node):
+        node.name = f"{node.op_type}_{place}"
+    onnx.save(model, file)
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """Folders with what the program wrote: with ort-py under onnxruntime's name, and with onnxruntime."""
+    root = tmp_path_factory.mktemp("tools")
+    _write(root / "network.onnx", NETWORK, (8, 3, 3, 3), (16, 8, 3, 3), (16, 10))
+    _write(root / "transformer.onnx", TRANSFORMER, (64, 64), (64, 64), (64, 64))
+    program = root / "program.py"
+    program.write_text(PROGRAM)
+    folders = {}
+    for name, module in (("ours", ["-m", "ort_py.as_onnxruntime"]), ("theirs", [])):
+        folders[name] = root / name
+        folders[name].mkdir()
+        command = [sys.executable, *module, str(program), str(folders[name]), name]
+        done = subprocess.run(command, check=False, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+    return folders
+
+
+@pytest.mark.parametrize("name", ["static-MinMax", "static-Entropy", "dynamic", "preprocessed", "optimised"])
+def test_models_are_equal_node_for_node(written: dict[str, Path], name: str) -> None:
+    """Weights to the last bit; what was calibrated as close as activations are."""
+    if name == "optimised" and importlib.util.find_spec("sympy") is None:
+        pytest.skip("onnxruntime.transformers needs sympy")
+    ours, theirs = (onnx.load(written[side] / f"{name}.onnx") for side in ("ours", "theirs"))
+    for node in (*ours.graph.node, *theirs.graph.node):
+        node.domain = node.domain  # written or not where it is empty, which means the same
+    assert list(ours.graph.node) == list(theirs.graph.node)
+    assert [one.name for one in ours.graph.initializer] == [one.name for one in theirs.graph.initializer]
+    for left, right in zip(ours.graph.initializer, theirs.graph.initializer, strict=True):
+        one, other = numpy_helper.to_array(left), numpy_helper.to_array(right)
+        if one.dtype == np.float32 and left.name.endswith("_scale"):
+            np.testing.assert_allclose(one, other, rtol=1e-5)
+        else:
+            np.testing.assert_array_equal(one, other)
+
+
+def test_native_functions_are_onnxruntimes(written: dict[str, Path]) -> None:
+    """The extension is loaded for them when one is called."""
+    ours, theirs = (np.load(written[side] / "packed.npz") for side in ("ours", "theirs"))
+    assert ours["packed"].any()
+    for name in ("packed", "scales"):
+        np.testing.assert_array_equal(ours[name], theirs[name])
+
+
+def test_tools_are_programs_too() -> None:
+    """As `python -m onnxruntime.quantization.preprocess`."""
+    command = [sys.executable, "-m", "ort_py.as_onnxruntime", "-m", "onnxruntime.quantization.preprocess", "--help"]
+    done = subprocess.run(command, check=False, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert "--input" in done.stdout
