@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gc
+import os
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -191,3 +193,46 @@ def test_models_of_newer_opsets_run() -> None:
     model.ir_version = onnx.IR_VERSION
     with _session(model.SerializeToString()) as session:
         assert session.placement.counts() == {GENERAL: 2}
+
+
+def _twenty_regions() -> bytes:
+    """Twenty sums, and between each two what only others take: numbers of a type that NumPy lacks."""
+    lines, before = [], "x"
+    for place in range(20):
+        lines.append(
+            f"a{place} = Add({before}, x) h{place} = Cast <to = 16> (a{place}) b{place} = Cast <to = 1> (h{place})"
+        )
+        before = f"b{place}"
+    text = f"g (float[N, 8] x) => (float[N, 8] y) {{ {' '.join(lines)} y = Relu({before}) }}"
+    content: bytes = model_from_text(text).SerializeToString()
+    return content
+
+
+def test_many_regions_between_those_of_others() -> None:
+    """A session of both gives what NumPy's kernels give alone, run after run."""
+    settings = ort.SessionOptions()
+    settings.pin_cpu = True
+    settings.add_session_config_entry("session.placement", "order")
+    model = _twenty_regions()
+    with (
+        ort.InferenceSession(model, settings, providers=[GENERAL]) as mixed,
+        ort.InferenceSession(model, settings, providers=["CPUExecutionProvider"]) as plain,
+    ):
+        assert mixed.placement.counts()[GENERAL] >= 20
+        for seed in range(3):
+            x = np.random.default_rng(seed).standard_normal((3, 8), np.float32)
+            np.testing.assert_array_equal(mixed.run(None, {"x": x})[0], plain.run(None, {"x": x})[0])
+
+
+@pytest.mark.nightly
+@pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="the memory of the process is read from /proc")
+def test_many_regions_leak_nothing() -> None:
+    """Ten thousand runs of twenty regions, with sizes that change, need no more memory than the first thousand."""
+    with _session(_twenty_regions()) as session:
+        used = []
+        for number in range(10_000):
+            session.run(None, {"x": np.full((1 + number % 5, 8), number % 7, np.float32)})
+            if number % 1000 == 999:
+                gc.collect()
+                used.append(int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGESIZE"))
+    assert used[-1] - used[0] < 4 << 20, used
