@@ -58,7 +58,7 @@ def native() -> Any:
     """The extension module.
 
     Raises:
-        EPFail: There is none, several variants are mixed, or it does not load.
+        EPFail: There is none, or it does not load.
     """
     with _lock.held():
         if not _loaded:
