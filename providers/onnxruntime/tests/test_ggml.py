@@ -87,6 +87,14 @@ def test_a_layer_of_a_decoder() -> None:
     )
 
 
+def test_built_in_providers_are_not_mixed_with_plugins() -> None:
+    """onnxruntime would leave them out without a word."""
+    model = _with("g (float[2] x) => (float[2] y) { y = Relu(x) }")
+    options = {"providers": "ggml,AzureExecutionProvider"}
+    with pytest.raises(ort.OptionError, match="AzureExecutionProvider would be left out"):
+        ort.InferenceSession(model, providers=[("OnnxruntimeExecutionProvider", options)])
+
+
 def test_the_processor_is_its_device() -> None:
     """Its name in listings is the one that it has in onnxruntime."""
     assert "ggml" in ort.get_available_providers()

@@ -58,7 +58,7 @@ class Route:
         return "; or ".join(ways)
 
 
-_GPU, _NPU, _OTHER, _CPU = DeviceClass.GPU, DeviceClass.NPU, DeviceClass.ACCELERATOR, DeviceClass.CPU
+_GPU, _NPU, _CPU = DeviceClass.GPU, DeviceClass.NPU, DeviceClass.CPU
 
 ROUTES: dict[str, Route] = {
     "NvTensorRTRTXExecutionProvider": Route(
@@ -181,7 +181,7 @@ ROUTES: dict[str, Route] = {
     ),
     "AzureExecutionProvider": Route(
         "Microsoft",
-        _OTHER,
+        _CPU,
         variant="onnxruntime",
         builds=("onnxruntime", "onnxruntime-gpu", "onnxruntime-directml"),
     ),

@@ -95,6 +95,14 @@ def settings_of_general(options: Mapping[str, Any], threads: int) -> Settings:
                 fix="Name one of these in option 'providers', or install the package that has it.",
             )
         providers.append(used)
+    built_in = [used.name for used in providers if not used.devices and used.name != CPU]
+    if built_in and len(built_in) < len([used for used in providers if used.name != CPU]):
+        raise OptionError(
+            f"Option 'providers' of {GENERAL} mixes providers of plug-ins and others.",
+            where=Location(provider=GENERAL),
+            why=f"{', '.join(built_in)} would be left out: a session of onnxruntime takes one kind or the other",
+            fix="Name one kind here, and the other providers by their own names in the list of the session.",
+        )
     if CPU not in names:
         providers.append(Used(CPU, {}))
     return Settings(tuple(providers), options["threads"] or threads, completes=True)
