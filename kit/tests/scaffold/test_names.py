@@ -19,9 +19,8 @@ from ort_py_kit.scaffold import package_names
         ("ort-py-acme", "ort-py-acme", "ort_py_acme", "AcmeExecutionProvider"),
         ("ort_py_acme", "ort-py-acme", "ort_py_acme", "AcmeExecutionProvider"),
         ("AcmeExecutionProvider", "ort-py-acme", "ort_py_acme", "AcmeExecutionProvider"),
-        ("rknpu", "ort-py-rknpu", "ort_py_rknpu", "RknpuExecutionProvider"),
-        ("nnapi", "ort-py-nnapi", "ort_py_nnapi", "NnapiExecutionProvider"),
-        ("vitisai", "ort-py-vitisai", "ort_py_vitisai", "VitisAIExecutionProvider"),
+        ("js", "ort-py-js", "ort_py_js", "JsExecutionProvider"),
+        ("webnn", "ort-py-webnn", "ort_py_webnn", "WebNNExecutionProvider"),
     ],
 )
 def test_names(given: str, distribution: str, package: str, provider: str) -> None:
@@ -57,7 +56,9 @@ def test_words_that_are_no_names(given: str, reasons: list[str]) -> None:
     assert "ort-py new provider my-npu" in str(caught.value)
 
 
-@pytest.mark.parametrize("given", ["core", "array", "cpu", "CPUExecutionProvider", "ort-py-core", "xnnpack"])
+@pytest.mark.parametrize(
+    "given", ["core", "array", "cpu", "CPUExecutionProvider", "ort-py-core", "xnnpack", "rknpu", "vitisai"]
+)
 def test_names_of_ort_py_are_taken(given: str) -> None:
     with pytest.raises(InvalidArgument, match="is a distribution of ort-py itself") as caught:
         package_names(given)
