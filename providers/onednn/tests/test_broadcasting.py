@@ -43,6 +43,23 @@ def test_operands_beside_axes_of_one_element(shape: tuple[int, ...], form: str) 
         assert_close(session.run(None, {"x": x, "c": c, "d": d})[0], steps[last](between, d))
 
 
+def test_a_result_does_not_depend_on_earlier_sessions() -> None:
+    """A transposed convolution's weights lie as the result of a Softmax of the same size does, but for the stride of a
+    dimension of 1. The session of the Softmax is the same in a process that had one of the convolution before."""
+    first = "g (float[1,1,5] x, float[1,3,5] w) => (float[?,?,?] y) {y=ConvTranspose(x,w)}"
+    later = "g (float[3,1,5] x, float[1,1,1] c) => (float[3,1,5] y) {s=Softmax<axis=2>(x) y=Sub(s,c)}"
+    rng = np.random.default_rng(2)
+    weights = rng.standard_normal((1, 3, 5)).astype(np.float32)
+    x = np.zeros((3, 1, 5), np.float32)
+    for text, feeds in (
+        (first, {"x": x[:1], "w": weights}),
+        (later, {"x": x, "c": np.full((1, 1, 1), -1, np.float32)}),
+    ):
+        session = ort.InferenceSession(model_from_text(text, 21).SerializeToString(), providers=_HERE)
+        found = session.run(None, feeds)[0]
+    assert_close(found, np.full((3, 1, 5), 1.2, np.float32))
+
+
 def test_a_gate_that_reads_its_value_again() -> None:
     """max(σ(x), x) · x is not a Swish, though its last factor is the sigmoid's input."""
     text = "g (float[N] x) => (float[N] y) {s=Sigmoid(x) m=Max(s,x) y=Mul(m,x)}"

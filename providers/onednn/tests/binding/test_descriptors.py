@@ -141,3 +141,19 @@ def test_parts_keep_every_element_in_its_place(shape: tuple[int, ...]) -> None:
                 assert (found.reach[0], found.reach[1]) <= (int(wanted.min()) * 4, desc.nbytes)
                 assert found.reach[0] >= 0
     assert accepted > 100
+
+
+@pytest.mark.parametrize("dims", [(3, 1, 5), (2, 3, 1, 7), (16, 1, 8, 4), (1, 4, 1, 3)])
+def test_a_primitives_plain_layout_has_the_usual_strides(dims: tuple[int, ...]) -> None:
+    """Though its descriptor, or an equal one of another primitive, has others for dimensions of 1: with such strides
+    oneDNN's functions of two values write nothing where the second value broadcasts."""
+    usual = Desc.plain(dims)
+    strides = [97 if size == 1 else stride for size, stride in zip(dims, usual.strides, strict=True)]
+    made = ffi.new("md_t *")
+    assert not engine().c.dnnl_memory_desc_create_with_strides(made, len(dims), list(dims), F32, strides)
+    odd = Desc(made[0], dims)
+    assert odd.strides == tuple(strides)
+    for handle in (odd.handle, usual.handle):
+        found = Desc.borrowed(handle)
+        assert found is not None
+        assert found.strides == usual.strides

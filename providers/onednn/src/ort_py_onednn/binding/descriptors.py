@@ -131,7 +131,11 @@ class Desc:
 
     @classmethod
     def borrowed(cls, handle: Any) -> Desc | None:
-        """A copy of a descriptor that belongs to a primitive; None for the empty one."""
+        """The layout of a descriptor that belongs to a primitive; None for the empty one.
+
+        Descriptors are compared by oneDNN, which leaves out the strides of dimensions of 1. What is found may therefore
+        have been the choice of another primitive, and is made regular like every layout that oneDNN made.
+        """
         if handle == ffi.NULL:
             return None
         c = engine().c
@@ -144,7 +148,7 @@ class Desc:
             return None
         made = ffi.new("md_t *")
         check(c.dnnl_memory_desc_clone(made, handle), "dnnl_memory_desc_clone")
-        found = cls(made[0], _dims(c, handle, Query.DIMS, rank))
+        found = _regular(cls(made[0], _dims(c, handle, Query.DIMS, rank)))
         known.appendleft(found)
         if len(_borrowed) > _KEPT:
             _borrowed.clear()

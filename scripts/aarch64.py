@@ -1,0 +1,145 @@
+"""Run tests on Linux aarch64, emulated by qemu: `.venv/bin/python scripts/aarch64.py [pytest arguments]`.
+
+It makes what a plain `pip install ort-py` brings on such a machine, in `build/aarch64`: Debian's Python, unpacked
+without being installed, the wheels of this repository, and the wheels for aarch64 that pip finds for them. Without
+arguments it runs `TESTS`. It needs a Debian, or an Ubuntu, with the package `qemu-user` and with apt's and pip's
+indexes; nothing outside `build/` changes. onnxruntime's wheel does not run under qemu, so the tests ask one that runs
+on this machine. The times of an emulated run say nothing about a processor.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from default_installations import linux, pip_for
+from workspace import ROOT, distributions
+
+__all__ = ["IMPOSSIBLE", "TESTS", "main"]
+
+FOLDER = ROOT / "build" / "aarch64"
+DEBIAN = ("python3", "libstdc++6", "libgomp1")
+"""Packages of Debian; apt adds what they depend on."""
+
+DISTRIBUTIONS = ("ort-py", "ort-py-kit")
+LIBRARIES = frozenset({"ml_dtypes", "numpy", "onnx", "pluggy", "google-re2", "cffi", "hypothesis", "pytest"})
+"""Requirements of `requirements/dev.txt` that the tests import, beside pytest's plug-ins."""
+
+MODELS = "silero or magika or minilm or mtcnn or wakeword or pitch or ppocr-v4-cls or ppocr-v4-rec or gpt2"
+TESTS = (
+    ("providers/xnnpack", "tests/kit/test_xnnpack.py"),
+    ("tests/models/test_model_parity.py", "-k", MODELS),
+    ("core/tests/graph", "core/tests/memory", "core/tests/runtime", "core/tests/cache"),
+)
+"""What runs without arguments, one process for each row."""
+
+IMPOSSIBLE = {
+    "test_probe_opens_nothing": "it starts another interpreter, which is of this machine's processor then",
+    "test_a_forked_child_runs_on": "qemu does not fork processes with threads",
+}
+"""Tests that an emulated process cannot run, and why."""
+
+GLIBC = 36
+"""Of the Debian that is unpacked, 2.36 or newer."""
+
+
+def main(arguments: list[str]) -> int:
+    """Set everything up and run the tests; returns 0, or pytest's last exit code that is not 0."""
+    missing = [name for name in ("qemu-aarch64", "apt-get", "dpkg-deb") if shutil.which(name) is None]
+    if missing:
+        raise SystemExit(f"Not on PATH: {', '.join(missing)}. `apt-get install qemu-user` on a Debian brings them.")
+    python, site = _python(), FOLDER / "site"
+    _packages(python, site)
+    subprocess.run([sys.executable, "-c", _FETCH], cwd=ROOT, check=True)
+    worst = 0
+    with _peer() as socket:
+        for chosen in [arguments] if arguments else TESTS:
+            worst = _pytest(python, site, socket, chosen) or worst
+    return worst
+
+
+_FETCH = "from examples.model_zoo import CATALOGUE, fetch\nfor model in CATALOGUE: fetch(model)"
+
+
+def _python() -> Path:
+    """The emulated Python, unpacked if it is not there yet."""
+    root, apt = FOLDER / "root", FOLDER / "apt"
+    link = root / "usr" / "bin" / "python3"
+    if not link.is_symlink():
+        for folder in ("lists/partial", "cache/archives/partial"):
+            (apt / folder).mkdir(parents=True, exist_ok=True)
+        (apt / "status").touch()  # nothing is installed there, so that all dependencies are taken
+        settings = {
+            "APT::Architecture": "arm64",
+            "APT::Architectures::": "arm64",
+            "APT::Sandbox::User": "root",
+            "Dir::State": apt,
+            "Dir::State::status": apt / "status",
+            "Dir::Cache": apt / "cache",
+        }
+        command = ["apt-get", "-q", *(f"-o{name}={value}" for name, value in settings.items())]
+        subprocess.run([*command, "update"], check=True, stdout=sys.stderr)
+        install = ["install", "--yes", "--download-only", "--no-install-recommends"]
+        subprocess.run([*command, *install, *DEBIAN], check=True, stdout=sys.stderr)
+        for package in sorted((apt / "cache" / "archives").glob("*.deb")):
+            subprocess.run(["dpkg-deb", "--extract", package, root], check=True)
+    return link.resolve()
+
+
+def _packages(python: Path, site: Path) -> None:
+    """Install the wheels of this repository as they are now, and what the tests need."""
+    wheels = FOLDER / "wheels"
+    shutil.rmtree(wheels, ignore_errors=True)
+    shutil.rmtree(site, ignore_errors=True)
+    pip = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation"]
+    for one in distributions():
+        chosen = {name: "linux-aarch64" for name, values in one.platforms.items() if "linux-aarch64" in values}
+        command = [*pip, "--wheel-dir", str(wheels), str(ROOT / one.folder)]
+        subprocess.run(command, check=True, env=os.environ | chosen)
+    system, version = linux("aarch64", GLIBC), python.name.removeprefix("python")
+    wish = ["install", "--quiet", "--target", str(site), "--find-links", str(wheels), *DISTRIBUTIONS, *_requirements()]
+    subprocess.run(pip_for(system, version, *wish), check=True)
+
+
+def _requirements() -> list[str]:
+    lines = (ROOT / "requirements" / "dev.txt").read_text(encoding="utf-8").splitlines()
+    pinned = {line.partition("==")[0]: line.partition(" ")[0] for line in lines}
+    return [pin for name, pin in pinned.items() if name in LIBRARIES or name.startswith("pytest-")]
+
+
+@contextlib.contextmanager
+def _peer() -> Iterator[str]:
+    """The socket of an onnxruntime that runs on this machine."""
+    with tempfile.TemporaryDirectory() as folder:
+        socket = str(Path(folder) / "peer")
+        server = subprocess.Popen([sys.executable, "-m", "tests.support.host_peer", socket], cwd=ROOT)
+        try:
+            while not Path(socket).exists():
+                if server.poll() is not None:
+                    raise SystemExit("The process with onnxruntime ended; its messages stand above.")
+                time.sleep(0.05)
+            yield socket
+        finally:
+            server.kill()
+            server.wait()
+
+
+def _pytest(python: Path, site: Path, socket: str, arguments: list[str] | tuple[str, ...]) -> int:
+    """Run pytest in the emulated Python; returns its exit code."""
+    variables = {"PYTHONPATH": str(site), "ORT_PY_HOST_PEER": socket, "OPENBLAS_NUM_THREADS": "1"}
+    variables |= {"LC_ALL": "C.UTF-8", "PYTHONDONTWRITEBYTECODE": "1"}
+    command = ["qemu-aarch64", "-L", str(FOLDER / "root"), str(python), "-m", "pytest", "-q", "-p", "no:cacheprovider"]
+    command += ["-p", "tests.support.host_peer", "-m", "not gpu and not nightly", *arguments]
+    command += ["-k", " and ".join(f"not {name}" for name in IMPOSSIBLE)] if "-k" not in arguments else []
+    return subprocess.run(command, cwd=ROOT, env=os.environ | variables, check=False).returncode
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
