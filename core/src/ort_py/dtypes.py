@@ -161,6 +161,14 @@ def data_type_of(dtype: np.dtype[Any]) -> DataType:
     )
 
 
+def float_attribute(number: float) -> float:
+    """A number as a float attribute holds it: rounded to float32.
+
+    The defaults of ONNX's schemas are such numbers, though documents print 0.01 or 1e-5. In float64 they differ.
+    """
+    return float(np.float32(number))
+
+
 def nbytes_of(data_type: DataType, shape: tuple[int, ...]) -> int:
     """Bytes a tensor takes in an ONNX file: sub-byte types are packed. Strings count eight bytes each."""
     count = 1

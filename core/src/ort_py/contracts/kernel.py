@@ -17,7 +17,7 @@ from typing import Any, TypeAlias
 
 from ort_py.contracts.graph_view import Array, NodeSpec
 from ort_py.contracts.kernel_context import KernelContext, SubgraphCallable
-from ort_py.dtypes import DataType
+from ort_py.dtypes import DataType, float_attribute
 from ort_py.errors import operator_title
 from ort_py.lazy_dataclass import dataclass
 
@@ -227,8 +227,10 @@ def kernel(
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Declare a kernel from a plain function ``f(ctx, *inputs, **attributes)``.
 
-    Attributes of the node are passed by keyword, so defaults stand in the signature, as in the schema; graphs declared
-    in `subgraphs` arrive as callables (`KernelContext.subgraph`). The declaration is kept on the function (several
+    Attributes of the node are passed by keyword, so defaults stand in the signature, as in the schema. Attributes are
+    float32 in ONNX: numbers among the defaults are rounded to it, so that 0.01 is the same number whether it was left
+    out or written into the model. Graphs declared in `subgraphs` arrive as callables (`KernelContext.subgraph`). The
+    declaration is kept on the function (several
     decorators may be stacked); `KernelDef`s are collected by `kernel_defs`. Other keyword arguments are those of
     `KernelDef`. A function declared with ``out=True`` has a keyword-only parameter `out`, None by default: the array to
     write to and return, for several outputs a tuple of arrays.
@@ -257,6 +259,11 @@ def kernel(
             implementation=f"{function.__module__}:{function.__qualname__}",
             **declaration,
         )
+        if function.__kwdefaults__:
+            function.__kwdefaults__ = {
+                name: float_attribute(value) if isinstance(value, float) else value
+                for name, value in function.__kwdefaults__.items()
+            }
         declared: list[KernelDef] = getattr(function, "__kernel_defs__", [])
         function.__kernel_defs__ = [definition, *declared]  # type: ignore[attr-defined]  # functions take attributes
         return function

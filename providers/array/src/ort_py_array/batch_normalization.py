@@ -6,6 +6,7 @@ from typing import Any
 
 from ort_py.contracts.graph_view import Array
 from ort_py.contracts.kernel import KernelCallable, KernelContext, KernelDef
+from ort_py.dtypes import float_attribute
 from ort_py.errors import InvalidArgument
 from ort_py_array.precision import rounded, widened
 
@@ -25,8 +26,8 @@ def batch_normalization(ctx: KernelContext) -> KernelCallable:
     """
     xp = ctx.xp
     attributes = ctx.node.attributes
-    epsilon = attributes.get("epsilon", 1e-5)
-    momentum = attributes.get("momentum", 0.9)
+    epsilon = attributes.get("epsilon", float_attribute(1e-5))
+    momentum = attributes.get("momentum", float_attribute(0.9))
     count = len(ctx.node.outputs)
     by_position = not attributes.get("spatial", 1)
     training = _trains(ctx)

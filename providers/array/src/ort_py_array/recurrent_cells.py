@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
 from ort_py.contracts.graph_view import Array
+from ort_py.dtypes import float_attribute
 from ort_py.errors import InvalidArgument, Location
 from ort_py.lazy_dataclass import dataclass
 
@@ -37,10 +38,10 @@ DEFAULT_ACTIVATIONS = {"RNN": ("Tanh",), "GRU": ("Sigmoid", "Tanh"), "LSTM": ("S
 
 _PARAMETERS = {
     "Affine": (1.0, 0.0),
-    "LeakyRelu": (0.01, None),
+    "LeakyRelu": (float_attribute(0.01), None),
     "ThresholdedRelu": (1.0, None),
     "ScaledTanh": (1.0, 1.0),
-    "HardSigmoid": (0.2, 0.5),
+    "HardSigmoid": (float_attribute(0.2), 0.5),
     "Elu": (1.0, None),
 }
 

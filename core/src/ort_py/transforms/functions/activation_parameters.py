@@ -8,13 +8,14 @@ from __future__ import annotations
 import math
 
 from ort_py.contracts import Match
+from ort_py.dtypes import float_attribute
 from ort_py.transforms.fusion import scalar
 
 ACTIVATIONS: dict[str, tuple[tuple[str, float], ...]] = {
     "Clip": (),
-    "HardSigmoid": (("alpha", 0.2), ("beta", 0.5)),
+    "HardSigmoid": (("alpha", float_attribute(0.2)), ("beta", 0.5)),
     "HardSwish": (),
-    "LeakyRelu": (("alpha", 0.01),),
+    "LeakyRelu": (("alpha", float_attribute(0.01)),),
     "Relu": (),
     "Sigmoid": (),
     "Tanh": (),

@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from ort_py.contracts import Const, FunctionBody, Level, Match, NodeTemplate, Op, PatternRule, TransformContext, Var
-from ort_py.dtypes import DataType
+from ort_py.dtypes import DataType, float_attribute
 from ort_py.transforms.fusion import dtype_refusal
 
 _OPSET = 21
@@ -81,7 +81,7 @@ class FuseGroupNormalization(PatternRule):
         assert split.outputs[0] is not None
         assert split.outputs[0].shape is not None
         groups = int(split.outputs[0].shape[1] or 0)
-        epsilon = float(normalised.attributes.get("epsilon", 1e-5))
+        epsilon = float(normalised.attributes.get("epsilon", float_attribute(1e-5)))
         rank = len(match["x"].shape or ())
         names = []
         for name in ("scale", "bias"):

@@ -26,7 +26,7 @@ from ort_py.contracts import (
     ValueSpec,
     Var,
 )
-from ort_py.dtypes import DataType
+from ort_py.dtypes import DataType, float_attribute
 from ort_py.transforms.fusion import CONTRIB, Fusion, adds_axes, dtype_refusal, scalar, trailing_vector
 
 _FLOATS = (DataType.FLOAT, DataType.DOUBLE, DataType.FLOAT16, DataType.BFLOAT16)
@@ -206,7 +206,7 @@ class FuseSimplifiedLayerNormalization(_Normalization):
 
 
 _SKIP_FLOATS = (DataType.FLOAT, DataType.FLOAT16, DataType.BFLOAT16)
-_EPSILON = 1e-5
+_EPSILON = float_attribute(1e-5)
 
 
 def _patterns() -> tuple[Op, ...]:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ort_py import errors
 from ort_py.contracts import NodeSpec, ValueSpec
-from ort_py.dtypes import DataType, Shape
+from ort_py.dtypes import DataType, Shape, float_attribute
 from ort_py.errors import operator_title
 from ort_py.lazy_dataclass import dataclass
 
@@ -133,7 +133,7 @@ class Call:
 
     def attribute(self, name: str, default: Any = None) -> Any:
         """An attribute, or what the schema has as its default."""
-        return self.node.attributes.get(name, default)
+        return self.node.attributes.get(name, float_attribute(default) if isinstance(default, float) else default)
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,9 +8,10 @@ from __future__ import annotations
 import numpy as np
 
 from ort_py.contracts import Array, GraphEditor, NodeSpec, RewriteRule, TransformContext
+from ort_py.dtypes import float_attribute
 from ort_py.transforms.linear.linear_weights import LINEAR, Linear, linear
 
-_EPSILON = float(np.float32(1e-5))
+_EPSILON = float_attribute(1e-5)
 
 
 class FoldBatchNormalization(RewriteRule):
