@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 from onnx import NodeProto
 
+import ort_py as ort
+from ort_py_kit.graphs import model_from_text
 from providers.onednn.tests.models import model, node, open_session, run_here, run_plain
 
 RNG = np.random.default_rng(23)
@@ -145,3 +147,18 @@ def test_a_part_is_multiplied_as_itself(axis: int) -> None:
     data = model(nodes, feeds, {"w": _f(8 if axis == 2 else 16, 5)}, ("y", "z"))
     for left, right in zip(run_here(data, feeds), run_plain(data, feeds), strict=True):
         np.testing.assert_allclose(left, right, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("mode", "scale", "expected"), [("nearest", 1.2, [0, 0, 1, np.inf]), ("linear", 1.0, [0, 1, np.inf, 3])]
+)
+def test_resize_to_the_size_that_it_has(mode: str, scale: float, expected: list[float]) -> None:
+    """By a factor that is not 1, other elements are taken all the same; by 1, all are as they were, infinite ones too."""
+    text = f"""g (float[1,1,1,4] x) => (float[?,?,?,?] y) <float[4] s = {{1, 1, 1, {scale}}}> {{
+        y = Resize <mode = "{mode}", coordinate_transformation_mode = "asymmetric", nearest_mode = "floor"> (x, , s)
+    }}"""
+    session = ort.InferenceSession(
+        model_from_text(text, 18).SerializeToString(), providers=[("DnnlExecutionProvider", {"claim_small": "1"})]
+    )
+    x = np.array([0, 1, np.inf, 3], np.float32).reshape(1, 1, 1, 4)
+    np.testing.assert_array_equal(np.ravel(session.run(None, {"x": x})[0]), expected)

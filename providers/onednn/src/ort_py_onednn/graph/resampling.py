@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["NEAREST_COORDINATES", "nearest_places", "onednn_places"]
+__all__ = ["NEAREST_COORDINATES", "Places", "nearest_places", "onednn_places"]
 
 NEAREST_COORDINATES = frozenset(
     {"align_corners", "asymmetric", "half_pixel", "half_pixel_symmetric", "pytorch_half_pixel"}

@@ -5,7 +5,7 @@ rows and columns.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -14,7 +14,7 @@ from ort_py_onednn.binding.constants import Algorithm, Argument
 from ort_py_onednn.binding.descriptors import Desc
 from ort_py_onednn.binding.primitive import Unimplemented
 from ort_py_onednn.graph.operation import Operation
-from ort_py_onednn.graph.resampling import nearest_places, onednn_places
+from ort_py_onednn.graph.resampling import Places, nearest_places, onednn_places
 from ort_py_onednn.lowering.parts import picked
 from ort_py_onednn.lowering.planner import Planner, Value
 
@@ -33,30 +33,36 @@ def resize(planner: Planner, operation: Operation) -> None:
     if dims[:2] != source.shape[:2]:
         raise Unimplemented(f"Resize of {source.shape} to {dims}: only spatial sizes can change")
     factors = list(scales) if scales is not None else _quotients(source.shape, dims)
-    found = source
-    if operation.attributes.get("mode", "nearest") != "nearest":
-        found = _resampled(planner, source, dims, Algorithm.RESAMPLING_LINEAR)
-    elif source.shape != dims:
+    if operation.attributes.get("mode", "nearest") == "nearest":
         places = {
             axis: _places(operation, source.shape[axis], dims[axis], factors[axis]) for axis in range(2, len(dims))
         }
-        if all(
-            np.array_equal(chosen, onednn_places(source.shape[axis], dims[axis])) for axis, chosen in places.items()
-        ):
-            found = _resampled(planner, source, dims, Algorithm.RESAMPLING_NEAREST)
-        else:
-            for axis, chosen in places.items():
-                found = picked(planner, found, axis, chosen.tolist())
+        found = _nearest(planner, source, dims, places)
+    else:
+        # Where nothing changes, neighbours have the weight 0: infinite ones would make NaN.
+        found = source if source.shape == dims else _resampled(planner, source, dims, Algorithm.RESAMPLING_LINEAR)
     if found is source:
         found = planner.view(source, source.desc, source.shape)
     planner.bind(operation.outputs[0], planner.apply(found, operation.posts))
+
+
+def _nearest(planner: Planner, source: Value, dims: tuple[int, ...], places: Mapping[int, Places]) -> Value:
+    """The elements of each axis that are taken; sizes may stay though others are, for a scale is not their quotient."""
+    if all(np.array_equal(chosen, np.arange(source.shape[axis])) for axis, chosen in places.items()):
+        return source
+    if all(np.array_equal(chosen, onednn_places(source.shape[axis], dims[axis])) for axis, chosen in places.items()):
+        return _resampled(planner, source, dims, Algorithm.RESAMPLING_NEAREST)
+    found = source
+    for axis, chosen in places.items():
+        found = picked(planner, found, axis, chosen.tolist())
+    return found
 
 
 def _quotients(shape: Sequence[int], dims: Sequence[int]) -> list[float]:
     return [large / small if small else 1.0 for large, small in zip(dims, shape, strict=True)]
 
 
-def _places(operation: Operation, size: int, target: int, scale: float) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+def _places(operation: Operation, size: int, target: int, scale: float) -> Places:
     if operation.kind == "Upsample" or operation.since < 11:
         return nearest_places("asymmetric", "simple", size, target, scale)
     attributes = operation.attributes
