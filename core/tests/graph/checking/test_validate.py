@@ -180,6 +180,19 @@ def test_heterogeneous_variadics_may_mix() -> None:
     assert model.graph.nodes[0].type_bindings["V"] == "tensor(float)"
 
 
+@pytest.mark.parametrize(
+    "node",
+    [
+        "p = Loop(n, c, b) <body = l (int64 i, bool k, float u) => (bool k, float u) {}>",
+        "p = Scan <num_scan_inputs = 1, body = s (int64 t, float u) => (int64 t) {}> (n, b)",
+    ],
+)
+def test_bodies_take_the_types_that_they_are_given(node: str) -> None:
+    """A body that declares other types than it gets would compute in either, depending on the provider."""
+    text = type_problems(f"g (int64 n, bool c, int64[3] b) => (p) {{ {node} }}")
+    assert "input 'b' is tensor(int64), its body takes 'u' as tensor(float)" in text
+
+
 def test_unknown_types_are_passed_over() -> None:
     """Types that inference could not find become known when the model runs."""
     model = load("g (x, float[2] z) => (y) { y = Add(x, z) }")

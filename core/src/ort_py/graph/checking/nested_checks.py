@@ -1,6 +1,6 @@
 """Checks that the graphs inside If, Loop, Scan and SequenceMap have the inputs and outputs that their node requires.
 
-Schemas cannot say this: the counts of a body follow from those of its node. Asked by `validate`.
+Schemas cannot say this: the counts and types of a body follow from those of its node. Asked by `validate`.
 
 Source: If-1…25, Loop-1…25, Scan-8…25, SequenceMap-17 of ai.onnx.
 """
@@ -9,7 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ort_py.graph.ir import Graph, Node
+from ort_py.dtypes import TensorType
+from ort_py.graph.checking.resolved_schema import type_text
+from ort_py.graph.ir import Graph, Node, Value
 
 
 def nested_problems(node: Node) -> Iterator[str]:
@@ -22,6 +24,27 @@ def nested_problems(node: Node) -> Iterator[str]:
         body = node.attributes.get("body")
         if isinstance(body, Graph):
             yield from _BODIES[node.op_type](node, body)
+
+
+def nested_type_problems(node: Node) -> Iterator[str]:
+    """Texts for tensors that a Loop or Scan hands to its body as another type than the body takes.
+
+    Types that are not known, or are none of tensors, are passed over.
+    """
+    body = node.attributes.get("body")
+    if node.domain or node.op_type not in ("Loop", "Scan") or not isinstance(body, Graph):
+        return
+    given: list[Value | None]
+    if node.op_type == "Loop":
+        given, taken = node.inputs[2:], body.inputs[2:]
+    else:
+        given, taken = node.inputs[1:] if node.opset_version == 8 else node.inputs, body.inputs
+    for outer, inner in zip(given, taken, strict=False):
+        if outer is None or not isinstance(outer.type, TensorType) or not isinstance(inner.type, TensorType):
+            continue
+        if outer.type.data_type != inner.type.data_type:
+            taken_as = type_text(inner.type)
+            yield f"input '{outer.name}' is {type_text(outer.type)}, its body takes '{inner.name}' as {taken_as}"
 
 
 def _if(node: Node) -> Iterator[str]:

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ort_py.errors import InconsistentGraph
-from ort_py.graph.checking.nested_checks import nested_problems
+from ort_py.graph.checking.nested_checks import nested_problems, nested_type_problems
 from ort_py.graph.checking.problems import Problem, raise_problems
 from ort_py.graph.checking.resolved_schema import ResolvedSchema, attribute_kind_name, pairs, type_text
 from ort_py.graph.checking.schema import SchemaRegistry
@@ -73,6 +73,9 @@ def check_types(model: Model, schemas: SchemaRegistry) -> None:
             for text in _type_problems(node, schema, bound):
                 line = f"{_title(node)}: {text}"
                 problems.append(Problem(line, text.kind) if isinstance(text, Problem) else line)
+            problems.extend(
+                Problem(f"{_title(node)}: {text}", InconsistentGraph) for text in nested_type_problems(node)
+            )
             node.type_bindings = {variable: found for variable, (found, _) in bound.items()}
     raise_problems(problems, "The types in the model contradict the ONNX specification.", model.source, _FIX)
 
