@@ -459,6 +459,16 @@ def test_the_oracle_normalises_channels_as_onnxruntime_does(size: int) -> None:
     assert difference(found[0], expected[0]) == ""
 
 
+def test_the_oracles_pools_keep_what_is_not_a_number() -> None:
+    """Windows with NaN are NaN in onnxruntime; ONNX's own reference leaves the element out."""
+    picture = np.arange(2 * 3 * 6, dtype=np.float32).reshape(1, 2, 3, 6)
+    picture[0, 1, 1, 2] = np.nan
+    case = _case("{ y = LpPool<kernel_shape = [2, 2], pads = [1, 0, 0, 0]>(x) }", "float[1,2,3,6] x", x=picture)
+    found, expected = (run(case)[0].outputs or [] for run in (run_reference, run_onnxruntime))
+    assert np.isnan(expected[0]).sum() == 4
+    assert difference(found[0], expected[0]) == ""
+
+
 def test_the_mean_of_equal_elements_is_rounded() -> None:
     """Divided by almost nothing, an error of the mean shows: in rows of equal elements, and nowhere else."""
     w = np.linspace(0.5, 2, 12, dtype=np.float32)
