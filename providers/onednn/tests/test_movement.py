@@ -153,7 +153,7 @@ def test_a_part_is_multiplied_as_itself(axis: int) -> None:
     ("mode", "scale", "expected"), [("nearest", 1.2, [0, 0, 1, np.inf]), ("linear", 1.0, [0, 1, np.inf, 3])]
 )
 def test_resize_to_the_size_that_it_has(mode: str, scale: float, expected: list[float]) -> None:
-    """By a factor that is not 1, other elements are taken all the same; by 1, all are as they were, infinite ones too."""
+    """By a factor that is not 1, other elements are taken; by 1, all stay as they are, infinite ones too."""
     text = f"""g (float[1,1,1,4] x) => (float[?,?,?,?] y) <float[4] s = {{1, 1, 1, {scale}}}> {{
         y = Resize <mode = "{mode}", coordinate_transformation_mode = "asymmetric", nearest_mode = "floor"> (x, , s)
     }}"""
