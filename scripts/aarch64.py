@@ -29,14 +29,14 @@ DEBIAN = ("python3", "libstdc++6", "libgomp1")
 """Packages of Debian; apt adds what they depend on."""
 
 DISTRIBUTIONS = ("ort-py", "ort-py-kit")
-LIBRARIES = frozenset({"ml_dtypes", "numpy", "onnx", "pluggy", "google-re2", "cffi", "hypothesis", "pytest"})
-"""Requirements of `requirements/dev.txt` that the tests import, beside pytest's plug-ins."""
+LIBRARIES = frozenset({"ml_dtypes", "numpy", "onnx", "pluggy", "google-re2", "cffi", "hypothesis", "pillow", "pytest"})
+"""Requirements of `requirements/` that the tests import, beside pytest's plug-ins."""
 
 MODELS = "silero or magika or minilm or mtcnn or wakeword or pitch or ppocr-v4-cls or ppocr-v4-rec or gpt2"
 TESTS = (
     ("providers/xnnpack", "tests/kit/test_xnnpack.py"),
     ("tests/models/test_model_parity.py", "-k", MODELS),
-    ("core/tests/graph", "core/tests/memory", "core/tests/runtime", "core/tests/cache"),
+    ("core/tests/graph", "core/tests/memory", "core/tests/execution", "core/tests/cache"),
 )
 """What runs without arguments, one process for each row."""
 
@@ -104,12 +104,14 @@ def _packages(python: Path, site: Path) -> None:
         command = [*pip, "--wheel-dir", str(wheels), str(ROOT / one.folder)]
         subprocess.run(command, check=True, env=os.environ | chosen)
     system, version = linux("aarch64", GLIBC), python.name.removeprefix("python")
-    wish = ["install", "--quiet", "--target", str(site), "--find-links", str(wheels), *DISTRIBUTIONS, *_requirements()]
+    wish = ["install", "--quiet", "--quiet", "--target", str(site), "--find-links", str(wheels), *DISTRIBUTIONS]
+    wish += _requirements()
     subprocess.run(pip_for(system, version, *wish), check=True)
 
 
 def _requirements() -> list[str]:
-    lines = (ROOT / "requirements" / "dev.txt").read_text(encoding="utf-8").splitlines()
+    files = ("demo.txt", "dev.txt")
+    lines = [line for one in files for line in (ROOT / "requirements" / one).read_text(encoding="utf-8").splitlines()]
     pinned = {line.partition("==")[0]: line.partition(" ")[0] for line in lines}
     return [pin for name, pin in pinned.items() if name in LIBRARIES or name.startswith("pytest-")]
 

@@ -20,7 +20,7 @@ from pathlib import Path
 
 from packaging.utils import parse_wheel_filename
 
-__all__ = ["BESIDE", "PYTHONS", "SYSTEMS", "Resolved", "System", "main", "page", "resolve"]
+__all__ = ["BESIDE", "PYTHONS", "SYSTEMS", "Resolved", "System", "linux", "main", "page", "pip_for", "resolve"]
 
 ROOT = Path(__file__).resolve().parent.parent
 TARGET = ROOT / "docs" / "user" / "default-installations.md"
@@ -54,7 +54,13 @@ class System:
     markers: Mapping[str, str]
 
 
-def _linux(machine: str, glibc: int) -> System:
+def linux(machine: str, glibc: int) -> System:
+    """A Linux with a version 2.x of the GNU C library.
+
+    Args:
+        machine: Such as ``"aarch64"``.
+        glibc: The x.
+    """
     tags = [f"manylinux_2_{minor}_{machine}" for minor in range(glibc, 4, -1)]
     tags += [f"manylinux2014_{machine}", f"linux_{machine}"]
     markers = {"sys_platform": "linux", "platform_system": "Linux", "os_name": "posix", "platform_machine": machine}
@@ -72,9 +78,9 @@ def _windows(machine: str, tag: str) -> System:
 
 
 SYSTEMS = (
-    _linux("x86_64", 28),
-    _linux("aarch64", 28),
-    _linux("aarch64", 39),
+    linux("x86_64", 28),
+    linux("aarch64", 28),
+    linux("aarch64", 39),
     _macos("arm64", 14),
     _macos("x86_64", 14),
     _windows("AMD64", "win_amd64"),
@@ -109,18 +115,9 @@ def resolve(requirement: str, system: System, python: str, wheels: Path) -> Reso
         python: The version of CPython there, such as ``"3.12"``.
         wheels: A folder of wheels that are on no index.
     """
-    markers = dict(system.markers) | {
-        "python_version": python,
-        "python_full_version": f"{python}.0",
-        "implementation_name": "cpython",
-        "platform_python_implementation": "CPython",
-    }
     with tempfile.TemporaryDirectory() as folder:
-        command = [sys.executable, "-c", _WITH_MARKERS, json.dumps(markers), "download", requirement]
-        command += ["--quiet", "--disable-pip-version-check", "--dest", folder, "--find-links", str(wheels)]
-        command += ["--only-binary=:all:", "--implementation=cp", f"--python-version={python}"]
-        command += [f"--platform={tag}" for tag in system.platforms]
-        ran = subprocess.run(command, check=False, capture_output=True, text=True, env=_environment())
+        wish = ["download", requirement, "--quiet", "--dest", folder, "--find-links", str(wheels)]
+        ran = subprocess.run(pip_for(system, python, *wish), check=False, capture_output=True, text=True, env=_own())
         if ran.returncode:
             errors = [line for line in ran.stderr.splitlines() if line.startswith("ERROR")]
             return Resolved({}, " ".join(errors) or ran.stderr.strip())
@@ -128,7 +125,26 @@ def resolve(requirement: str, system: System, python: str, wheels: Path) -> Reso
     return Resolved(dict(sorted(found.items())))
 
 
-def _environment() -> dict[str, str]:
+def pip_for(system: System, python: str, *arguments: str) -> list[str]:
+    """A command that runs pip as it would on another system, for CPython and from wheels only.
+
+    Args:
+        system: The other system.
+        python: The version of CPython there, such as ``"3.12"``.
+        arguments: Of ``pip download``, or of ``pip install --target``.
+    """
+    markers = dict(system.markers) | {
+        "python_version": python,
+        "python_full_version": f"{python}.0",
+        "implementation_name": "cpython",
+        "platform_python_implementation": "CPython",
+    }
+    command = [sys.executable, "-c", _WITH_MARKERS, json.dumps(markers), *arguments, "--disable-pip-version-check"]
+    command += ["--only-binary=:all:", "--implementation=cp", f"--python-version={python}"]
+    return [*command, *(f"--platform={tag}" for tag in system.platforms)]
+
+
+def _own() -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
 
 

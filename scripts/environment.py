@@ -27,8 +27,8 @@ _WITH_THE_GIL_ONLY = ("google-re2==",)
 """Requirements without a wheel for free-threaded Pythons; no marker tells those from others."""
 _FAST_CPU = {
     ("linux", "x86_64"): "providers/onednn",
-    ("linux", "aarch64"): "providers/openvino",
-    ("darwin", "arm64"): "providers/openvino",
+    ("linux", "aarch64"): "providers/xnnpack",
+    ("darwin", "arm64"): "providers/xnnpack",
     ("win32", "AMD64"): "providers/openvino",
 }.get((sys.platform, platform.machine()))
 _INSTALLED = ("core", "providers/array", "providers/cpu", *((_FAST_CPU,) if _FAST_CPU else ()))

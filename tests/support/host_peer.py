@@ -120,4 +120,7 @@ if os.environ.get(VARIABLE):
     _install(os.environ[VARIABLE])
 
 if __name__ == "__main__":
-    serve(sys.argv[1])
+    # By the module's own name: references are pickled, and the other process knows no `__main__` of this kind.
+    from tests.support import host_peer
+
+    host_peer.serve(sys.argv[1])
