@@ -41,7 +41,8 @@ TESTS = (
 """What runs without arguments, one process for each row."""
 
 IMPOSSIBLE = {
-    "test_probe_opens_nothing": "it starts another interpreter, which is of this machine's processor then",
+    "test_its_probe": "it starts the interpreter again, without qemu",
+    "test_probe_opens_nothing": "it starts the interpreter again, without qemu",
     "test_a_forked_child_runs_on": "qemu does not fork processes with threads",
 }
 """Tests that an emulated process cannot run, and why."""
