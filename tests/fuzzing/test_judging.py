@@ -597,3 +597,25 @@ def test_cases_are_kept_as_files(tmp_path: Any) -> None:
     back = case_of(json.loads((tmp_path / "case.json").read_text(encoding="utf-8")))
     assert back.model.graph.node[0].op_type == "Relu"
     assert back.feeds[0]["x"].tobytes() == numbers.tobytes()
+
+
+@pytest.mark.parametrize(("number", "kind"), [(np.nan, "disputed"), (0.5, "wrong")])
+def test_quantised_nan_is_open_where_no_oracle_answers(
+    planted: Callable[[Callable[[Any], Any]], None], number: float, kind: str
+) -> None:
+    """Neither oracle computes a bidirectional RNN of batches first with Relu, so nobody says what becomes of NaN."""
+    planted(lambda array: np.where(np.arange(array.size).reshape(array.shape) == 0, array + array.dtype.type(9), array))
+    body = """{
+        r = RNN<activations = ["Relu", "Relu"], direction = "bidirectional", hidden_size = 1, layout = 1>(v, w, w)
+        e = ReduceSum<keepdims = 0>(r) z = Mul(e, n) q = QuantizeLinear(x, s, p) d = DequantizeLinear(q, s, p)
+        y = Add(d, z)
+    }"""
+    signature = "float[2] x, float[2,1,1] v, float[2,1,1] w, float n, float s, int8 p"
+    feeds = {"x": np.array([number, 1], np.float32), "v": np.ones((2, 1, 1), np.float32)}
+    feeds |= {
+        "w": np.ones((2, 1, 1), np.float32),
+        "n": np.zeros((), np.float32),
+        "s": np.array(0.1, np.float32),
+    }
+    found = verdict.judge(_case(body, signature, p=np.array(3, np.int8), **feeds), verdict.VARIANTS[:1])
+    assert [one.kind for one in found if one.who == "all"] == [kind]

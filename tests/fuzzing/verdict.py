@@ -178,15 +178,19 @@ def _numpy_against_others(case: Case, oracles: Oracles, run: int, ours: Outcome,
         return [Finding("disputed", "numpy", f"run {run}: {gap} (by onnxruntime; the reference refuses)")]
     if not _gap(ours, reference, oracles, run):
         return []
-    open_question = any(node.op_type in OPEN_FOR_NAN for node in case.model.graph.node) and (
-        _reads_nonsense(case, run) or _makes_nonsense(case, run)
-    )
-    if not open_question and not _gap(reference, theirs, oracles, run):
+    if not _is_open(case, run) and not _gap(reference, theirs, oracles, run):
         written = padding_written_out(case, run)
         if written is not None:
             return _numpy_against_others(written, Oracles(written), 0, ours, run_onnxruntime(written)[0])
         return [Finding("wrong", "numpy", f"run {run}: {gap} (onnxruntime and the reference agree)")]
     return [Finding("disputed", "numpy", f"run {run}: {gap} (by onnxruntime; the reference differs from both)")]
+
+
+def _is_open(case: Case, run: int) -> bool:
+    """Whether an operator may read NaN of which the specification does not say what it makes of it."""
+    return any(node.op_type in OPEN_FOR_NAN for node in case.model.graph.node) and (
+        _reads_nonsense(case, run) or _makes_nonsense(case, run)
+    )
 
 
 def _reads_nonsense(case: Case, run: int) -> bool:
@@ -247,6 +251,8 @@ def _against_numpy(oracles: Oracles, run: int, who: str, outcome: Outcome, numpy
         against.append(bool(_gap(numpy, other, oracles, run)))
     if against and all(against):  # no two runtimes agree: mostly what the specification leaves open
         return [Finding("disputed", who, f"run {run}: {gap}, but the oracles differ from NumPy, too")]
+    if not against and _is_open(oracles.case, run):
+        return [Finding("disputed", who, f"run {run}: {gap}, of NaN, and both oracles refuse")]
     return [Finding("wrong", who, f"run {run}: {gap}")]
 
 

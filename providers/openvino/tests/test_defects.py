@@ -21,6 +21,27 @@ CASES: dict[str, tuple[str, dict[str, Any], str, str]] = {
         "Add",
         "it saturates integers of 8 and 16 bits",
     ),
+    "unsigned weights without a zero point": (
+        """g (uint8[1, 2, 4, 4] x) => (uint8[1, 3, 3, 3] y) <
+            float s = {0.03}, uint8 z = {200}, uint8[3, 2, 2, 2] w = {
+                9, 200, 31, 77, 250, 4, 18, 90, 120, 66, 45, 3, 201, 99, 14, 8, 71, 33, 160, 54, 28, 17, 5, 219
+            }, uint8 none = {0}, float t = {0.5}
+        > { y = QLinearConv (x, s, z, w, s, none, t, z) }""",
+        {"x": np.random.default_rng(5).integers(0, 256, (1, 2, 4, 4)).astype(np.uint8)},
+        "QLinearConv",
+        "it has no code for unsigned weights without a zero point",
+    ),
+    "a layer of size 0": (
+        """g (float[2, 1, 3] x, float[1, 6, 3] w, float[1, 6, 2] r) => (float[2, 1, 1, 2] y) {
+            y = GRU <hidden_size = 0> (x, w, r)
+        }""",
+        {
+            name: np.random.default_rng(6).standard_normal(shape).astype(np.float32)
+            for name, shape in (("x", (2, 1, 3)), ("w", (1, 6, 3)), ("r", (1, 6, 2)))
+        },
+        "GRU",
+        "it does not compile a layer of size 0",
+    ),
     "not-a-number is not greater": (
         "g (float[2] x, float[2] z) => (bool[2] y) { y = Greater(x, z) }",
         {"x": np.array([np.nan, 2], np.float32), "z": np.array([1, 1], np.float32)},

@@ -65,6 +65,9 @@ def _is_right(op_type: str, data_type: DataType | None) -> bool:
 
 _ZEROS: Mapping[str, tuple[tuple[str, ...], str]] = {
     "Gemm": (("alpha", "beta"), "it skips values that are multiplied by 0, or reads values that the operator ignores"),
+    **dict.fromkeys(
+        ("GRU", "LSTM", "RNN"), (("hidden_size",), "it does not compile a layer of size 0, whatever its weights say")
+    ),
     "HardSigmoid": (("alpha", "beta"), "it treats an attribute of 0 as missing"),
     "LeakyRelu": (("alpha",), "it returns 0 for not-a-number and infinities if alpha is 0"),
     "Selu": (("alpha", "gamma"), "it treats an attribute of 0 as missing"),
@@ -194,6 +197,20 @@ def _pad(node: NodeSpec, graph: GraphView) -> str | None:
     return None if exact else "it converts integers through float32"
 
 
+def _quantized_conv(node: NodeSpec, graph: GraphView) -> str | None:
+    weights = node.inputs[3]
+    if weights is None or weights.data_type is not DataType.UINT8:
+        return None
+    of_input, of_weights = (
+        None if one is None else graph.constant(one.name) for one in (node.inputs[2], node.inputs[5])
+    )
+    if of_input is not None and not of_input.any():
+        return None
+    if of_weights is not None and of_weights.all():
+        return None
+    return "it has no code for unsigned weights without a zero point beside an input that has one"
+
+
 def _quantize(node: NodeSpec, graph: GraphView) -> str | None:
     if _type(node) is not DataType.FLOAT:
         return "it adds the zero point before it rounds if the data are not float32"
@@ -301,6 +318,7 @@ _CHECKS: Mapping[str, Check] = {
     "NonMaxSuppression": _always("it drops boxes whose overlap equals the threshold"),
     "Pad": _pad,
     "PRelu": _with("it computes integers in float32", lambda node: not _is_float(node)),
+    "QLinearConv": _quantized_conv,
     "QuantizeLinear": _quantize,
     "Range": _range,
     "ReduceMax": _reduce_max,
