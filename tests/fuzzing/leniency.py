@@ -97,8 +97,9 @@ def padding_written_out(case: Case, run: int) -> Case | None:
 
     The formula of the specification gives a negative padding for windows that are smaller than their strides, and the
     specification allows none below 0. onnxruntime refuses it in some kernels, takes it for cropping in others, and for
-    0 in SAME_LOWER of a Conv. Pools of onnxruntime and of the reference leave dilations out of the formula. With the
-    padding of the specification, 0 or more, all must agree.
+    0 in SAME_LOWER of a Conv. Pools of onnxruntime and of the reference leave dilations out of the formula. A
+    ConvTranspose gets what its windows leave out as output padding; onnxruntime gives a result of another size, and the
+    reference shifts it. With the padding of the specification, 0 or more, all must agree.
 
     Args:
         case: The case.
@@ -111,7 +112,7 @@ def padding_written_out(case: Case, run: int) -> Case | None:
         one
         for one in case.model.graph.node
         if any(a.name == "auto_pad" and a.s.startswith(b"SAME") for a in one.attribute)
-        and one.op_type != "ConvTranspose"
+        and not any(a.name == "output_shape" for a in one.attribute)
     ]
     names = list(dict.fromkeys(name for node in nodes for name in node.input[:2]))
     made = onnx.ModelProto()
@@ -121,6 +122,8 @@ def padding_written_out(case: Case, run: int) -> Case | None:
     made.graph.output.extend([helper.make_empty_tensor_value_info(f"{name}_operand") for name in names])
     shown = replace(case, model=made, feeds=[case.feeds[run]])
     operands = run_numpy(shown).outcomes[0].outputs if names else None
+    if operands is None and names:  # NumPy refuses what follows
+        operands = run_onnxruntime(shown)[0].outputs
     if operands is None:
         return None
     shapes = {name: np.shape(operand)[2:] for name, operand in zip(names, operands, strict=True)}
@@ -133,11 +136,18 @@ def padding_written_out(case: Case, run: int) -> Case | None:
         size = np.array(shapes[node.input[0]])
         kernel = np.array(given.get("kernel_shape") or shapes[node.input[1]])
         strides, dilations = (np.array(given.get(name) or [1] * len(size)) for name in ("strides", "dilations"))
-        total = (-(-size // strides) - 1) * strides + (kernel - 1) * dilations + 1 - size
+        span = (kernel - 1) * dilations + 1
+        more = []
+        if node.op_type == "ConvTranspose":
+            extra = np.array(given.get("output_padding") or [0] * len(size))
+            total = span + extra - strides
+            more = [helper.make_attribute("output_padding", [int(one) for one in extra - np.minimum(total, 0)])]
+        else:
+            total = (-(-size // strides) - 1) * strides + span - size
         small, large = np.maximum(total, 0) // 2, -(-np.maximum(total, 0) // 2)
         before, after = (small, large) if given["auto_pad"] == b"SAME_UPPER" else (large, small)
         differs = differs or bool((total < 0).any()) or (node.op_type.endswith("Pool") and bool((dilations > 1).any()))
-        kept = [a for a in node.attribute if a.name not in ("auto_pad", "pads")]
+        kept = [a for a in node.attribute if a.name not in ("auto_pad", "output_padding", "pads")]
         del node.attribute[:]
-        node.attribute.extend([*kept, helper.make_attribute("pads", [int(one) for one in (*before, *after)])])
+        node.attribute.extend([*kept, *more, helper.make_attribute("pads", [int(one) for one in (*before, *after)])])
     return replace(case, model=written, feeds=[case.feeds[run]]) if differs else None

@@ -301,6 +301,15 @@ def test_a_padding_of_dilated_windows_may_be_larger_than_onnxruntimes() -> None:
     assert verdict.judge(_dilated_pool(), [VARIANT]) == []
 
 
+@pytest.mark.parametrize(("parts", "kinds"), [("4, 1", ["disputed"]), ("5, 1", [])])
+def test_what_a_stride_leaves_out_belongs_to_a_transposed_convolution(parts: str, kinds: list[str]) -> None:
+    """Three columns with a stride of 2 and windows of 1 become 6 by the specification, and 5 in onnxruntime."""
+    body = '{ a = ConvTranspose<auto_pad = "SAME_UPPER", strides = [2]>(x, w) y, z = Split<axis = -1>(a, p) }'
+    head = f"<int64[2] p = {{{parts}}}, float[1,1,1] w = {{1}}>"
+    case = _case(head + body, "float[1,1,3] x", x=np.zeros((1, 1, 3), np.float32))
+    assert [one.kind for one in verdict.judge(case, [VARIANT]) if one.who == "numpy"] == kinds
+
+
 def test_wrong_elements_beside_a_padding_of_dilated_windows_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
     """They are compared with those of the same padding, written out."""
     real = pooling.pool

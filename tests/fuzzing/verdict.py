@@ -158,9 +158,12 @@ def _numpy_against_others(case: Case, oracles: Oracles, run: int, ours: Outcome,
             return []
         reference = oracles.reference[run]
         agreed = reference.outputs is not None and not _gap(reference, theirs, None, None)
-        if agreed and not forgives(case, run, str(ours.error)):
-            return [Finding("refuses", "numpy", f"run {run}: {ours}")]
-        return []
+        if not agreed or forgives(case, run, str(ours.error)):
+            return []
+        written = padding_written_out(case, run)
+        if written is not None and run_onnxruntime(written)[0].outputs is None:
+            return [Finding("disputed", "numpy", f"run {run}: {ours}; with its padding written out all refuse")]
+        return [Finding("refuses", "numpy", f"run {run}: {ours}")]
     if theirs.outputs is None:
         reference = oracles.reference[run]
         if reference.outputs is None:
