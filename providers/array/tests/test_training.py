@@ -135,15 +135,16 @@ def test_a_gradient_may_broadcast(
 
 
 def test_defaults() -> None:
-    """Adagrad's and Adam's attributes have the schema's defaults: no decay, no regularisation."""
+    """Adagrad's and Adam's attributes have the schema's defaults, which are float32: no decay, no regularisation."""
+    alpha, beta, epsilon = (float(np.float32(number)) for number in (0.9, 0.999, 1e-6))
     x, g, v, h = (np.array([value]) for value in (1.0, 2.0, 3.0, 4.0))
     new, total = run("Adagrad", [np.array(0.1), np.array(5), x, g, h], domain=DOMAIN, opset=1, outputs=2)
     assert total == 8
-    assert_close(new, 1 - 0.1 * g / (np.sqrt([8.0]) + 1e-6))
+    assert_close(new, 1 - 0.1 * g / (np.sqrt([8.0]) + epsilon))
     new, mean, square = run("Adam", [np.array(0.1), np.array(0), x, g, v, h], domain=DOMAIN, opset=1, outputs=3)
-    assert_close(mean, np.array([0.9 * 3 + 0.1 * 2]))
-    assert_close(square, np.array([0.999 * 4 + 0.001 * 4]))
-    assert_close(new, 1 - 0.1 * mean / (np.sqrt(square) + 1e-6))
+    assert_close(mean, np.array([alpha * 3 + (1 - alpha) * 2]))
+    assert_close(square, np.array([beta * 4 + (1 - beta) * 4]))
+    assert_close(new, 1 - 0.1 * mean / (np.sqrt(square) + epsilon))
 
 
 @pytest.mark.parametrize(

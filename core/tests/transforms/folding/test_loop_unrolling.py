@@ -109,11 +109,11 @@ def test_a_body_with_graphs_stays() -> None:
 
 
 def test_a_body_that_declares_another_type_stays() -> None:
-    """An integer for a declared float: the run decides what becomes of it, as without the rule."""
+    """A sequence for a declared tensor: the run decides what becomes of it, as without the rule."""
     body = "b (int64 i, bool c, float s) => (bool d, float t) { d = Identity(c) t = Tanh(s) }"
     model, report = optimise(
         f"g (float[2] x) => (float[K] z) <int64 n = {{3}}, bool yes = {{1}}> "
-        f"{{ y = Loop<body = {body}>(n, yes, n) z = Add(x, y) }}",
+        f"{{ q = SequenceConstruct(x) y = Loop<body = {body}>(n, yes, q) z = Add(x, y) }}",
         UnrollLoops(),
     )
     assert "Loop" in operators(model)
