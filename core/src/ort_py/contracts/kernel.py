@@ -230,10 +230,10 @@ def kernel(
     Attributes of the node are passed by keyword, so defaults stand in the signature, as in the schema. Attributes are
     float32 in ONNX: numbers among the defaults are rounded to it, so that 0.01 is the same number whether it was left
     out or written into the model. Graphs declared in `subgraphs` arrive as callables (`KernelContext.subgraph`). The
-    declaration is kept on the function (several
-    decorators may be stacked); `KernelDef`s are collected by `kernel_defs`. Other keyword arguments are those of
-    `KernelDef`. A function declared with ``out=True`` has a keyword-only parameter `out`, None by default: the array to
-    write to and return, for several outputs a tuple of arrays.
+    declaration is kept on the function (several decorators may be stacked); `KernelDef`s are collected by
+    `kernel_defs`. Other keyword arguments are those of `KernelDef`. A function declared with ``out=True`` has a
+    keyword-only parameter `out`, None by default: the array to write to and return, for several outputs a tuple of
+    arrays.
 
     Functions of another form are declared with `bind`, which makes the callable of the function and a node's context:
     it is how a library builds decorators of its own.
