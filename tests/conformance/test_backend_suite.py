@@ -89,7 +89,7 @@ print("\\n".join(failures))
 """
 
 
-@pytest.mark.parametrize("seed", [1, 77])
+@pytest.mark.parametrize("seed", [1, pytest.param(77, marks=pytest.mark.nightly)])
 def test_operators_with_inputs_from_another_seed(seed: int) -> None:
     """The cases of single operators are made again, in a process of their own, with other random inputs."""
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), *sys.path])}

@@ -31,7 +31,13 @@ BEHAVIOURS = {
 """What the fake device does, and in how many cases it must have taken part for the test to mean anything."""
 
 
-@pytest.fixture(params=sorted(BEHAVIOURS))
+NIGHTLY = {"own regions", "library kernels"}
+"""The two others show in less time what these show."""
+
+
+@pytest.fixture(
+    params=[pytest.param(name, marks=pytest.mark.nightly) if name in NIGHTLY else name for name in sorted(BEHAVIOURS)]
+)
 def least(request: pytest.FixtureRequest) -> Iterator[int]:
     """A registered fake device, and the number of cases it has to take part in."""
     behaviour, count = BEHAVIOURS[request.param]

@@ -84,7 +84,7 @@ def test_the_command_line_writes_the_support_table(tmp_path: Path) -> None:
     assert "| Add | ai.onnx | " in table
 
 
-@pytest.mark.slow  # the cases are collected three times
+@pytest.mark.nightly  # the cases are collected three times
 def test_shards_are_all_of_the_tests(tmp_path: Path) -> None:
     """Each test of the kit is in exactly one shard."""
     named = ("--provider", NAME, "--provider-plugin", PLUGIN, "--collect-only", "-k", "relu or probe or memory")

@@ -74,7 +74,12 @@ def resolve(wheels: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) -
 
 @pytest.mark.parametrize(
     ("asked", "cuda"),
-    [("ort-py[cuda]", "13"), ("ort-py[cuda12]", "12"), ("ort-py[cuda13]", "13"), ("ort-py[all]", "13")],
+    [
+        ("ort-py[cuda]", "13"),
+        ("ort-py[cuda12]", "12"),
+        pytest.param("ort-py[cuda13]", "13", marks=pytest.mark.nightly),
+        pytest.param("ort-py[all]", "13", marks=pytest.mark.nightly),
+    ],
 )
 def test_an_extra_brings_one_cupy(resolve: _Resolver, asked: str, cuda: str) -> None:
     """Each extra installs the CuPy and the libraries of its CUDA, our provider, and a front end of cuDNN without

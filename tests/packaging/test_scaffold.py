@@ -60,7 +60,9 @@ def made(tested: Environment, tmp_path_factory: pytest.TempPathFactory) -> Itera
     tested.uninstall(*(folder.name for folder in folders.values()))
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    "kind", [kind if kind == "provider" else pytest.param(kind, marks=pytest.mark.nightly) for kind in KINDS]
+)
 def test_its_tests_pass(tested: Environment, made: dict[str, Path], kind: str) -> None:
     """All kinds are installed side by side; a provider's tests contain the conformance kit."""
     # Runs that are observed take longer, and the kit makes many.

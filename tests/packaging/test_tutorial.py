@@ -80,6 +80,7 @@ def printed(wheels: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) -
     return {int(number): text for number, text in zip(parts[1::2], parts[2::2], strict=True)}
 
 
+@pytest.mark.nightly  # a minute of pip on a slow machine
 def test_the_page_can_be_followed(printed: dict[int, str]) -> None:
     """Every command succeeds, and prints what the page says."""
     blocks = _blocks()

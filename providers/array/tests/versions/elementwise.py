@@ -35,12 +35,12 @@ def _test(function: Callable[[Any], Any]) -> Callable[[Draw], Given]:
 
 
 def _with(function: Callable[..., Any], **defaults: tuple[float, float]) -> Callable[[Draw], Given]:
-    """One array and float attributes, each given (between the two numbers) or left at its default."""
+    """One array and float attributes, each given or left at its default; a schema holds both numbers as float32."""
 
     def draw(d: Draw) -> Given:
         x = d.array(d.shape())
         attributes = {name: float(np.float32(other)) for name, (_, other) in defaults.items() if d.flag()}
-        values = {name: attributes.get(name, default) for name, (default, _) in defaults.items()}
+        values = {name: attributes.get(name, float(np.float32(default))) for name, (default, _) in defaults.items()}
         with np.errstate(all="ignore"):
             return Given([x], attributes, [as_type(function(wide(x), **values), x.dtype)])
 
@@ -142,7 +142,6 @@ def _swish(x: Any, alpha: float) -> Any:
     return x * _sigmoid(alpha * x)
 
 
-# The defaults as float32, which is how a schema holds them.
 _SELU = {"alpha": (1.67326319217681884765625, 1.5), "gamma": (1.05070102214813232421875, 2.0)}
 _OLD_SELU = {"alpha": (1.6732, 1.5), "gamma": (1.0507, 2.0)}
 
