@@ -19,6 +19,7 @@ from ort_py_openvino.build import writable
 from ort_py_openvino.elements import new_array, tensor
 from ort_py_openvino.forks import CALLS, Inheritance
 from ort_py_openvino.not_finite import NO_LOOKS, Looks
+from ort_py_openvino.turns import Turns
 
 __all__ = ["Copy", "OpenVINOInstance", "Port"]
 
@@ -70,6 +71,7 @@ class OpenVINOInstance(RegionInstance):
         places: The region's input that each of them is.
         outputs: Ports of the region's outputs, or what they are copies of.
         inheritance: Whether a forked child can run it.
+        turns: Shared with the other requests of its compiled model.
         looks: What keeps it from answering a run.
         flag: Number of the output that tells of values inside that are not finite; None where there is none.
     """
@@ -81,11 +83,13 @@ class OpenVINOInstance(RegionInstance):
         places: Sequence[int],
         outputs: Sequence[Port | Copy],
         inheritance: Inheritance,
+        turns: Turns,
         looks: Looks = NO_LOOKS,
         flag: int | None = None,
     ) -> None:
         self._request = request
         self._inheritance = inheritance
+        self._turns = turns
         self._looks = looks
         self._flag = flag
         self._inputs = list(zip(places, inputs, strict=True))
@@ -164,6 +168,7 @@ class OpenVINOInstance(RegionInstance):
             RuntimeError: OpenVINO's.
         """
         CALLS.begin()
+        self._turns.begin_run()
         try:
             self._request.infer()
         except RuntimeError as error:
@@ -171,6 +176,7 @@ class OpenVINOInstance(RegionInstance):
                 raise RunDeclined("OpenVINO does not take the shapes of this run") from error
             raise
         finally:
+            self._turns.end_run()
             CALLS.end()
         if self._flag is not None and self._request.get_output_tensor(self._flag).data.any():
             raise RunDeclined(

@@ -23,6 +23,7 @@ from ort_py_openvino.made_inside import made_inside
 from ort_py_openvino.not_finite import NO_LOOKS, Looks, looks_of
 from ort_py_openvino.properties import Target
 from ort_py_openvino.runtime import core
+from ort_py_openvino.turns import Turns
 
 __all__ = ["OpenVINORegion", "imported"]
 
@@ -63,6 +64,7 @@ class OpenVINORegion(CompiledRegion):
         self._target = target
         self._kept = kept
         self._inheritance = Inheritance(compiled, target)
+        self._turns = Turns()
         self._flag = len(compiled.outputs) - 1 if flagged else None
         if len(compiled.outputs) != outputs + flagged:
             raise EPFail(
@@ -125,10 +127,10 @@ class OpenVINORegion(CompiledRegion):
             EPFail: In a forked child, for a device whose threads it does not have.
         """
         self._inheritance.check()
-        with CALLS.work():
+        with CALLS.work(), self._turns.making():
             request = self._compiled.create_infer_request()
         return OpenVINOInstance(
-            request, self.inputs, self.places, self.outputs, self._inheritance, self._looks, self._flag
+            request, self.inputs, self.places, self.outputs, self._inheritance, self._turns, self._looks, self._flag
         )
 
     def serialize(self) -> bytes | None:
