@@ -222,6 +222,8 @@ AGREE: dict[str, Case] = {
     # initializers
     "overridable initializer": lambda ort: run(ort, WEIGHTED, {"x": floats(2)}),
     "overridable initializer, fed": lambda ort: run(ort, WEIGHTED, {"x": floats(2), "w": floats(2)}),
+    "overridable initializer, None": lambda ort: run(ort, WEIGHTED, {"x": floats(2), "w": None}),
+    "None for no input": lambda ort: run(ort, PAIR, {"a": floats(2), "b": floats(2), "c": None}),
     "overridable initializer, wrong type": lambda ort: run(ort, WEIGHTED, {"x": floats(2), "w": np.ones(2)}),
     "constant initializer, fed": lambda ort: run(ort, CONSTANT, {"x": floats(2), "w": floats(2)}),
     # section 2.4

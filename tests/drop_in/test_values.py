@@ -211,6 +211,7 @@ AGREE: dict[str, Case] = {
     "shape of a scalar": lambda ort: of_type(ort, 1, []),
     "shape with zero": lambda ort: of_type(ort, 1, [0, 3]),
     "shape negative": lambda ort: of_type(ort, 1, [-1, 3]),
+    "shape larger than any memory": lambda ort: of_type(ort, 1, [2**40, 2**40]),
     "shape of floats": lambda ort: of_type(ort, 1, [2.0]),
     "shape a number": lambda ort: of_type(ort, 1, 2),
     "shape and type on another device": lambda ort: of_type(ort, 1, [2], "cuda", 0),

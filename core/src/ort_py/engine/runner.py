@@ -177,8 +177,9 @@ class Runner:
 
     def _fill_overridable(self, slots: list[Any], feed: Mapping[str, Any]) -> None:
         for name, value in feed.items():
-            spec = self._overridable.get(name)
-            if spec is not None:
+            if value is None:
+                continue  # as in onnxruntime, None means that nothing is fed
+            if (spec := self._overridable.get(name)) is not None:
                 slots[spec.slot] = convert_feed(spec, value)
             elif name not in self._required_names:
                 known = [*(spec.name for spec in self._required), *self._overridable]

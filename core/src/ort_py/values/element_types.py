@@ -5,7 +5,9 @@ Before values and bindings, which both take types and addresses from users.
 
 from __future__ import annotations
 
+import math
 import operator
+import sys
 from collections.abc import Sequence
 from typing import Any
 
@@ -52,7 +54,7 @@ def shape_of(shape: Any) -> tuple[int, ...]:
 
     Raises:
         ArgumentTypeError: It is not a sequence of integers.
-        UsageError: A size is negative.
+        UsageError: A size is negative, or no memory could hold so many elements.
     """
     try:
         sizes = tuple(operator.index(size) for size in shape)
@@ -60,6 +62,8 @@ def shape_of(shape: Any) -> tuple[int, ...]:
         raise ArgumentTypeError(f"{shape!r} is not a shape.", why=str(error), fix="Pass a list of integers.") from None
     if any(size < 0 for size in sizes):
         raise UsageError(f"The shape {list(sizes)} has a negative size.", fix="Pass the sizes the memory has.")
+    if math.prod(size or 1 for size in sizes) > sys.maxsize // 16:  # NumPy does not count more bytes of any type
+        raise UsageError(f"An array of shape {list(sizes)} is too large.", fix="Pass the sizes the memory has.")
     return sizes
 
 
