@@ -24,12 +24,14 @@ class FormalParameter:
         type: A type string such as ``tensor(float)``, or the name of a type variable such as ``T``.
         optional: May be absent.
         variadic: The last one only: stands for any number of values.
+        homogeneous: All values of a variadic one have one type; otherwise each may have its own.
     """
 
     name: str
     type: str
     optional: bool = False
     variadic: bool = False
+    homogeneous: bool = True
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+
 import numpy as np
 import onnx
 import pytest
 
 from ort_py.contracts.schema import FormalParameter, OperatorSchema
 from ort_py.dtypes import DataType, TensorType, ValueType, parse_value_type
-from ort_py.errors import InvalidGraph
+from ort_py.errors import InconsistentGraph, InvalidGraph
 from ort_py.graph.checking.schema import SchemaRegistry
 from ort_py.graph.checking.validate import check_types, validate
 from ort_py.graph.ir import Graph, Model, Node, Value
@@ -178,6 +180,23 @@ def test_heterogeneous_variadics_may_mix() -> None:
     validate(model, schemas)
     check_types(model, schemas)
     assert model.graph.nodes[0].type_bindings["V"] == "tensor(float)"
+
+
+@pytest.mark.parametrize(("homogeneous", "refused"), [(True, True), (False, False)])
+def test_contributed_variadics_may_mix_where_their_schema_says_so(homogeneous: bool, refused: bool) -> None:
+    given = FormalParameter("values", "V", variadic=True, homogeneous=homogeneous)
+    taken = OperatorSchema(
+        "Pack",
+        "my.ops",
+        inputs=(given,),
+        outputs=(FormalParameter("Y", "tensor(float)"),),
+        types={"V": frozenset({"tensor(float)", "tensor(uint8)"})},
+    )
+    schemas = SchemaRegistry([taken])
+    model = load("g (float a, uint8 b) => (y) { y = my.ops.Pack(a, b) }")
+    validate(model, schemas)
+    with pytest.raises(InconsistentGraph, match="both must be the same") if refused else nullcontext():
+        check_types(model, schemas)
 
 
 @pytest.mark.parametrize(

@@ -218,7 +218,7 @@ def _python(value: Any) -> Any:
 def from_contributed(schema: OperatorSchema) -> ResolvedSchema:
     """A plug-in's schema in the common form."""
     inputs, outputs = (
-        tuple(Formal(f.name, f.type, f.optional, f.variadic, homogeneous=True, min_count=0) for f in formals)
+        tuple(Formal(f.name, f.type, f.optional, f.variadic, f.homogeneous, min_count=0) for f in formals)
         for formals in (schema.inputs, schema.outputs)
     )
     return ResolvedSchema(

@@ -41,6 +41,8 @@ def test_parameters() -> None:
         FormalParameter("bias", "T", optional=True),
         FormalParameter("rest", "tensor(int64)", variadic=True),
     )
+    (mixed,) = operator("Op", "values: T**", "", T="float uint8").inputs
+    assert mixed == FormalParameter("values", "T", variadic=True, homogeneous=False)
     assert schema.types == {"T": frozenset({"tensor(float)", "tensor(double)"})}
     assert (schema.domain, schema.since_version) == ("com.microsoft", 1)
 

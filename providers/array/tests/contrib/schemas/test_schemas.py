@@ -37,16 +37,20 @@ def _attribute(attribute: Any) -> Any:
     return pytest.approx(value) if isinstance(value, float) else value
 
 
-def _formals(formals: Any, types: dict[str, frozenset[str]]) -> list[tuple[str, frozenset[str], str]]:
-    return [(one.name, types.get(one.typeStr, frozenset({one.typeStr})), one.option.name) for one in formals]
+def _formals(formals: Any, types: dict[str, frozenset[str]]) -> list[tuple[str, frozenset[str], str, bool]]:
+    return [
+        (one.name, types.get(one.typeStr, frozenset({one.typeStr})), one.option.name, one.isHomogeneous)
+        for one in formals
+    ]
 
 
-def _ours(schema: OperatorSchema, side: str) -> list[tuple[str, frozenset[str], str]]:
+def _ours(schema: OperatorSchema, side: str) -> list[tuple[str, frozenset[str], str, bool]]:
     return [
         (
             one.name,
             schema.types.get(one.type, frozenset({one.type})),
             "Variadic" if one.variadic else "Optional" if one.optional else "Single",
+            one.homogeneous,
         )
         for one in getattr(schema, side)
     ]

@@ -1,8 +1,9 @@
 """A line for each operator: schemas written as ``operator("Gelu", "X: T", "Y: T", T="float16 float")``.
 
 Parameters are ``name: type``, separated by commas; ``?`` behind the type says that it may be absent, ``*`` that it
-stands for any number of values. A type is a variable of the operator or a type string. Element types of outputs follow
-from their variables, so an operator's author only says what is known of shapes. It does not depend on operators.
+stands for any number of values, ``**`` that each of these may have a type of its own. A type is a variable of the
+operator or a type string. Element types of outputs follow from their variables, so an operator's author only says what
+is known of shapes. It does not depend on operators.
 """
 
 from __future__ import annotations
@@ -115,7 +116,15 @@ def _formals(op_type: str, text: str, types: Mapping[str, str]) -> tuple[FormalP
         kind = type_text.rstrip("?*")
         if "(" not in kind and kind not in types:
             raise ValueError(f"{op_type}: '{name}' has the type variable '{kind}', which allows nothing")
-        found.append(FormalParameter(name, kind, optional=type_text.endswith("?"), variadic=type_text.endswith("*")))
+        found.append(
+            FormalParameter(
+                name,
+                kind,
+                optional=type_text.endswith("?"),
+                variadic=type_text.endswith("*"),
+                homogeneous=not type_text.endswith("**"),
+            )
+        )
     return tuple(found)
 
 

@@ -49,7 +49,7 @@ SCHEMAS = [
     ),
     operator(
         "QLinearConcat",
-        "Y_scale: TF, Y_zero_point: T8, inputs: TV*",
+        "Y_scale: TF, Y_zero_point: T8, inputs: TV**",
         "Y: T8",
         attributes={"axis": int},
         shapes=_concat,
