@@ -86,6 +86,18 @@ MODELS: dict[str, Any] = {
     "opset 6": proto([node("Identity", "x", "y")], opset=6, ir_version=3),
     "opset 26": proto([node("Relu", "x", "y")], opset=26, ir_version=13),
     "opset 99": proto([node("Relu", "x", "y")], opset=99),
+    **{
+        f"GroupNormalization, opset {opset}": proto(
+            [node("GroupNormalization", "x scale bias", "y", num_groups=1)],
+            [info("x", ["N", 3]), info("scale", [1]), info("bias", [1])],
+            opset=opset,
+        )
+        for opset in (17, 18, 20)
+    },
+    "Upsample, opset 10": proto([node("Upsample", "x s", "y")], [info("x", ["N", 3]), info("s", [2])], opset=10),
+    "Scatter, opset 11": proto(
+        [node("Scatter", "x i x", "y")], [info("x", ["N", 3]), info("i", ["N", 3], TensorProto.INT64)], opset=11
+    ),
     "ml opset 99": proto([node("Relu", "x", "y")], domains={"ai.onnx.ml": 99}),
     "ml opset 5": proto([node("Relu", "x", "y")], domains={"ai.onnx.ml": 5}),
     "ml opset 6": proto([node("Relu", "x", "y")], domains={"ai.onnx.ml": 6}),

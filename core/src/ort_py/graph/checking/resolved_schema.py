@@ -175,7 +175,8 @@ def _converted(op_type: str, domain: str, since_version: int) -> ResolvedSchema:
         },
         has_function=bool(schema.function_opset_versions or schema.context_dependent_function_opset_versions),
         deterministic=schema.node_determinism != onnx.defs.OpSchema.NodeDeterminism.NonDeterministic,
-        deprecated=schema.deprecated,
+        # What ONNX withdrew from its first version on was valid when models were written, and onnxruntime runs it.
+        deprecated=schema.deprecated and onnx.defs.has(op_type, since_version - 1, domain),
     )
 
 
