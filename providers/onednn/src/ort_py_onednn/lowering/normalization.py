@@ -47,7 +47,7 @@ def _softmax(planner: Planner, value: Value, axis: int, *, logarithm: bool) -> V
     primitive = planner.make_heavy(
         lambda: primitives.softmax(desc, target, axis, logarithm=logarithm), 4.0 * math.prod(desc.dims)
     )
-    if _fills_lanes(primitive, desc, axis):
+    if _wants_turn(primitive, desc, axis):
         order = (*range(axis), *range(axis + 1, len(desc.dims)), axis)
         turned = desc.permuted(order)
         assert turned is not None, "strides can always be exchanged"
@@ -73,14 +73,15 @@ def _misleads(desc: Desc, axis: int) -> bool:
     return bool(desc.strides[axis] != own * math.prod(desc.key[2][axis + 1 :]))
 
 
-def _fills_lanes(primitive: Primitive, desc: Desc, axis: int) -> bool:
-    """Whether rows lie beside one another in vectors, the last of which they do not fill.
+def _wants_turn(primitive: Primitive, desc: Desc, axis: int) -> bool:
+    """Whether rows that lie beside one another are better turned, so that each is contiguous.
 
-    oneDNN 3.13 has code for this, which raises the Invalid flag for the lanes without a row: each run would be taken
-    for one with NaN. Releases without such code have reference code, which raises no flags.
+    oneDNN 3.13 has code for vectors of rows on some processors. It raises the Invalid flag for lanes without a row in
+    the last vector: each run would be taken for one with NaN. On all others, and in other releases, it has reference
+    code only, which takes a hundred times as long as a turn and the code for contiguous rows.
     """
     rows = math.prod(desc.dims[axis + 1 :])
-    return desc.is_plain and not primitive.is_reference and rows > 1 and rows % _LANES != 0
+    return desc.is_plain and rows > 1 and (primitive.is_reference or rows % _LANES != 0)
 
 
 def layer_normalization(planner: Planner, operation: Operation) -> None:
