@@ -8,6 +8,8 @@ from ort_py.errors import EPFail
 
 __all__ = [
     "ADD",
+    "BFLOAT16",
+    "BLOCKS_OF_INT4",
     "DIVIDE",
     "EXTRA_BYTES",
     "FLOAT",
@@ -17,6 +19,7 @@ __all__ = [
     "MULTIPLY",
     "NO_VALUE",
     "PRELU",
+    "ROWS_OF_INT8",
     "SUBTRACT",
     "Flag",
     "Reduction",
@@ -28,6 +31,11 @@ NO_VALUE = 0xFFFFFFFF
 EXTRA_BYTES = 16
 """Bytes that kernels may read behind the end of what they are given."""
 FLOAT = 1
+ROWS_OF_INT8 = 9
+"""Integers of 8 bits with a scale and a zero point a row, which are found in each run."""
+BLOCKS_OF_INT4 = 12
+"""Integers of 4 bits with a scale a block of a row."""
+BFLOAT16 = 14
 INFINITY = float("inf")
 
 ADD, SUBTRACT, MULTIPLY, DIVIDE, MAXIMUM, MINIMUM = range(6)
@@ -42,6 +50,7 @@ class Unary(IntEnum):
     ROUND = 2
     CEILING = 3
     CLAMP = 4
+    CONVERT = 5
     ELU = 7
     FLOOR = 9
     GELU = 10

@@ -48,6 +48,11 @@ int xnn_delete_runtime(runtime_t runtime);
 
 int xnn_define_tensor_value(graph_t graph, int type, size_t rank, const size_t *shape, const void *data,
     uint32_t external_id, uint32_t flags, uint32_t *id);
+int xnn_define_blockwise_quantized_tensor_value_v2(graph_t graph, int type, int32_t zero_point, const void *scales,
+    size_t rank, size_t channel_axis, size_t block_size, const size_t *shape, const void *data,
+    uint32_t external_id, uint32_t flags, int scale_type, uint32_t *id);
+int xnn_define_dynamically_quantized_tensor_value(graph_t graph, int type, size_t rank, size_t axes_of_a_row,
+    const size_t *shape, uint32_t external_id, uint32_t flags, uint32_t *id);
 int xnn_define_unary(graph_t graph, int kind, const unary_parameters_t *parameters, uint32_t input, uint32_t output,
     uint32_t flags);
 int xnn_define_binary(graph_t graph, int kind, const binary_parameters_t *parameters, uint32_t first, uint32_t second,
@@ -82,6 +87,8 @@ int xnn_define_concatenate(graph_t graph, int32_t axis, size_t count, const uint
     uint32_t flags);
 int xnn_define_copy(graph_t graph, uint32_t input, uint32_t output, uint32_t flags);
 int xnn_define_static_reshape(graph_t graph, size_t rank, const size_t *shape, uint32_t input, uint32_t output,
+    uint32_t flags);
+int xnn_define_split_dim(graph_t graph, size_t axis, size_t count, const size_t *sizes, uint32_t input, uint32_t output,
     uint32_t flags);
 int xnn_define_static_broadcast(graph_t graph, size_t rank, const size_t *shape, uint32_t input, uint32_t output,
     uint32_t flags);

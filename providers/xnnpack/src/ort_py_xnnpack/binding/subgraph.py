@@ -10,7 +10,15 @@ from collections.abc import Sequence
 from typing import Any
 
 from ort_py_xnnpack.binding._xnnpack import ffi
-from ort_py_xnnpack.binding.constants import FLOAT, NO_VALUE, Flag, check
+from ort_py_xnnpack.binding.constants import (
+    BFLOAT16,
+    BLOCKS_OF_INT4,
+    FLOAT,
+    NO_VALUE,
+    ROWS_OF_INT8,
+    Flag,
+    check,
+)
 from ort_py_xnnpack.binding.library import Library
 from ort_py_xnnpack.binding.memory import Array, address
 from ort_py_xnnpack.binding.packing import PackedWeights
@@ -58,6 +66,33 @@ class Subgraph:
         self._kept.append(array)
         return self.value(array.shape, data=address(array))
 
+    def blocks(self, numbers: Array, scales: Array, shape: tuple[int, int], size: int, middle: int) -> int:
+        """Weights of 4 bits that are known, with a scale a block.
+
+        Args:
+            numbers: Two in a byte.
+            scales: Upper halves of float32 numbers.
+            shape: Columns of the product, and numbers of each.
+            size: Numbers of a block.
+            middle: The number that stands for 0.
+        """
+        self._kept += (numbers, scales)
+        sizes = list(shape)
+        status = self._library.c.xnn_define_blockwise_quantized_tensor_value_v2(
+            self._handle, BLOCKS_OF_INT4, middle, address(scales), 2, 0, size, sizes, address(numbers), NO_VALUE, 0,
+            BFLOAT16, self._number,
+        )  # fmt: skip
+        check(status, "xnn_define_blockwise_quantized_tensor_value", f"weights of shape {list(shape)}")
+        return int(self._number[0])
+
+    def rows(self, shape: Sequence[int]) -> int:
+        """A new value of integers of 8 bits, with a scale and a zero point a row that are found in each run."""
+        status = self._library.c.xnn_define_dynamically_quantized_tensor_value(
+            self._handle, ROWS_OF_INT8, len(shape), 1, list(shape), NO_VALUE, 0, self._number
+        )
+        check(status, "xnn_define_dynamically_quantized_tensor_value", f"rows of shape {list(shape)}")
+        return int(self._number[0])
+
     def define(self, function: str, *arguments: Any) -> None:
         """Add a node.
 
@@ -103,6 +138,13 @@ class Runtime:
             status = self._c.xnn_reshape_external_value(self._handle, number, len(shape), list(shape))
             check(status, "xnn_reshape_external_value", f"a shape of {list(shape)}")
         check(self._c.xnn_reshape_runtime(self._handle), "xnn_reshape_runtime", f"inputs of {list(shapes)}")
+
+    def shape(self, number: int, rank: int) -> tuple[int, ...]:
+        """The shape of an external value, after those of others were set."""
+        sizes, count = ffi.new("size_t[]", rank), ffi.new("size_t *", rank)
+        status = self._c.xnn_get_external_value_shape(self._handle, number, count, sizes)
+        check(status, "xnn_get_external_value_shape")
+        return tuple(sizes)
 
     def set_up(self, addresses: Sequence[int]) -> None:
         """Say where the external values are, in their order."""

@@ -8,7 +8,6 @@ computed here, from those of the inputs.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
@@ -28,6 +27,11 @@ __all__ = ["Builder", "Order", "Refused", "Shape", "last"]
 Order = tuple[int, ...]
 """A permutation of axes: the axis of the model that each axis of the memory is."""
 Shape = tuple[int, ...]
+
+_FOLLOWING = frozenset(
+    ["batch_matrix_multiply", "binary", "copy", "fully_connected", "softmax", "split_dim", "static_reduce_v2", "unary"]
+)
+"""Functions that say nothing of sizes but for those of weights and of the last axis."""
 
 
 class Refused(EPFail):
@@ -59,6 +63,7 @@ class Builder:
     Attributes:
         shapes: Sizes of each value, in ONNX's order.
         kept: Constants that are read in each run, and have to stay where they are.
+        follows: Whether the description fits inputs of other sizes too, of which only the last one is the same.
     """
 
     def __init__(
@@ -73,6 +78,7 @@ class Builder:
         watches: bool = True,
     ) -> None:
         self._watches = watches
+        self.follows = True
         self.graph = view
         self.subgraph = subgraph
         self._weights = weights
@@ -83,6 +89,8 @@ class Builder:
         self.shapes: dict[str, Shape] = {}
         self._external = {name: len(inputs) + number for number, name in enumerate(outputs)}
         self._flags: list[int] = []
+        self._watched: set[int] = set()
+        self._rounded: dict[int, int] = {}
         self._flag_number = len(inputs) + len(outputs)
         self._sizes: dict[int, Shape] = {}
         for number, (name, shape) in enumerate(inputs):
@@ -141,20 +149,51 @@ class Builder:
         self.kept.append(copy)
         return self._noted(self.subgraph.constant(copy), array.shape)
 
-    def weight(self, value: ValueSpec | None, form: str, make: Callable[[Array], Array]) -> int:
+    def weight(
+        self,
+        value: ValueSpec | None,
+        form: str,
+        make: Callable[[Array], Array],
+        also: Sequence[ValueSpec | None] = (),
+    ) -> int:
         """A constant that is packed.
 
         Args:
             value: A known operand.
             form: Name of what is made of it.
             make: Makes it.
+            also: Other known operands that it is made of.
         """
-        assert value is not None
-        source = self._sources.get(value.name)
         array = padded(make(self.constant(value)))
-        if source is not None:
-            self._weights.name(array, f"{source.key} {form} {array.shape}")
+        self._name((value, *also), array, f"{form} {array.shape}")
         return self.subgraph.constant(array)
+
+    def blocks(
+        self,
+        values: Sequence[ValueSpec | None],
+        form: str,
+        numbers: Array,
+        scales: Array,
+        shape: tuple[int, int],
+        size: int,
+    ) -> int:
+        """Weights of 4 bits that are packed; see `Subgraph.blocks`.
+
+        Args:
+            values: The known operands that they are made of.
+            form: Name of what is made of them.
+            numbers, scales, shape, size: Their form.
+        """
+        array = padded(numbers)
+        self._name(values, array, f"{form}, blocks of {size}")
+        return self.subgraph.blocks(array, padded(scales), shape, size, 8)
+
+    def in_8_bits(self, number: int) -> int:
+        """A value with its rows rounded to integers of 8 bits."""
+        if number not in self._rounded:
+            target = self._rounded[number] = self.subgraph.rows(self._sizes[number])
+            self.unary(Unary.CONVERT, number, target)
+        return self._rounded[number]
 
     def write(self, value: ValueSpec | None, shape: Shape, order: Order | None = None) -> int:
         """The value that a node writes.
@@ -199,6 +238,7 @@ class Builder:
 
     def define(self, function: str, *arguments: object) -> None:
         """Add a node; the last argument of each is its flags."""
+        self.follows &= function in _FOLLOWING
         self.subgraph.define(function, *arguments)
 
     def unary(self, kind: Unary, source: int, target: int, first: float = 0.0, second: float = 0.0) -> None:
@@ -220,13 +260,14 @@ class Builder:
 
     def watch(self, number: int) -> None:
         """Let a run be declined if a value contains NaN or infinity, which its reader would lose."""
-        if not self._watches:
+        if not self._watches or number in self._watched:
             return
-        shape = self._sizes[number]
-        total = self.between((1,))
-        flat = self.between((math.prod(shape),))
-        self.reshape(number, flat, (math.prod(shape),))
-        self.define("static_reduce_v2", Reduction.SUM, 1, [0], flat, total, int(Flag.KEEP_AXES))
+        self._watched.add(number)
+        rank = len(self._sizes[number])
+        every, total = self.between((1,) * rank), self.between((1,))
+        axes = list(range(rank))
+        self.define("static_reduce_v2", Reduction.SUM, rank, axes, number, every, int(Flag.KEEP_AXES))
+        self.subgraph.define("static_reshape", 1, [1], every, total, 0)
         self._flags.append(total)
 
     # A region
@@ -269,7 +310,7 @@ class Builder:
             if inner is not None:
                 self._add_function(node, inner)
                 continue
-            operator = operator_of(node.op_type)
+            operator = operator_of(node.domain, node.op_type)
             assert operator is not None
             operator.lower(self, node)
         self.graph = outer
@@ -298,6 +339,12 @@ class Builder:
             if own not in self._external:
                 outer[3].pop(name, None)
         self.shapes, self._forms, self._constants, self._external, self._sources = outer
+
+    def _name(self, values: Sequence[ValueSpec | None], array: Array, form: str) -> None:
+        sources = [self._sources.get(value.name) for value in values if value is not None]
+        keys = [source.key for source in sources if source is not None]
+        if len(keys) == len(sources):
+            self._weights.name(array, f"{' '.join(keys)} {form}")
 
     def _noted(self, number: int, shape: Sequence[int]) -> int:
         self._sizes[number] = tuple(shape)

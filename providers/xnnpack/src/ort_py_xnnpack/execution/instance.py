@@ -12,7 +12,7 @@ from ort_py.contracts import RegionInstance, RequiredOutputs, RunDeclined
 from ort_py_xnnpack.binding.memory import Array, begin_of, can_be_overread, padded, roomy
 from ort_py_xnnpack.binding.pool import pools
 from ort_py_xnnpack.execution.builder import Refused
-from ort_py_xnnpack.execution.form import Form, Shapes
+from ort_py_xnnpack.execution.form import Form, Shapes, are_alike
 
 if TYPE_CHECKING:
     from ort_py_xnnpack.execution.region import XnnpackRegion
@@ -109,12 +109,21 @@ class XnnpackInstance(RegionInstance):
         for form in forms.values():
             form.runtime.close()
 
+    def _changed(self, shapes: Shapes) -> Form | None:
+        """The form of other shapes, told these, where it can follow them."""
+        for known, form in self._forms.items():
+            if form.follows and form.generation == pools.generation and are_alike(known, shapes):
+                del self._forms[known]
+                self._region.change(form, shapes)
+                return form
+        return None
+
     def _form_for(self, shapes: Shapes, inputs: Sequence[Any]) -> Form:
         form = self._forms.pop(shapes, None)
         if form is None or form.generation != pools.generation:
             required = None if self._admit is None else self._admit(inputs)
             try:
-                form = self._region.form(shapes, self._threads)
+                form = self._changed(shapes) or self._region.form(shapes, self._threads)
             except Refused as error:
                 raise RunDeclined(error.what, early=True) from error
             if required is not None:

@@ -19,7 +19,7 @@ from ort_py_xnnpack.binding.packing import PackedWeights
 from ort_py_xnnpack.binding.pool import pools
 from ort_py_xnnpack.binding.subgraph import Subgraph
 from ort_py_xnnpack.execution.builder import Builder, Refused
-from ort_py_xnnpack.execution.form import Form, Shapes
+from ort_py_xnnpack.execution.form import Form, Shapes, are_alike
 from ort_py_xnnpack.execution.instance import XnnpackInstance
 from ort_py_xnnpack.execution.kept_graph import KeptGraph
 
@@ -57,10 +57,14 @@ class XnnpackRegion(CompiledRegion):
         self._lock = threading.Lock()
         self._ready: dict[tuple[Shapes, int], Form] = {}
         shapes = [value.shape for value in view.inputs]
-        if all(shape is not None and all(isinstance(dim, int) for dim in shape) for shape in shapes):
-            known = tuple(tuple(int(dim) for dim in shape or ()) for shape in shapes)  # type: ignore[arg-type]  # all are int
+        known = all(shape is not None and all(isinstance(dim, int) for dim in shape) for shape in shapes)
+        if known or any(node.op_type == "MatMulNBits" for node in self._graph.nodes):
+            # Weights of few bits are packed here in any case: with one row, and told the number of rows by each run.
+            sizes = tuple(tuple(dim if isinstance(dim, int) else 1 for dim in shape or ()) for shape in shapes)
             with contextlib.suppress(Refused):  # then each run is declined
-                self._ready[known, expected] = self._made(known, expected)
+                form = self._made(sizes, expected)
+                if known or form.follows:
+                    self._ready[sizes, expected] = form
 
     def instantiate(self, frame: FrameResources) -> RegionInstance:
         """A frame's state."""
@@ -73,8 +77,25 @@ class XnnpackRegion(CompiledRegion):
             Refused: XNNPACK has nothing for these shapes.
         """
         with self._lock:
-            found = self._ready.pop((shapes, threads), None)
-            return found if found is not None and found.generation == pools.generation else self._made(shapes, threads)
+            for known, number in list(self._ready):
+                form = self._ready[known, number]
+                if number != threads or not (known == shapes or (form.follows and are_alike(known, shapes))):
+                    continue
+                del self._ready[known, number]
+                if form.generation == pools.generation:
+                    if known != shapes:
+                        self._told(form, shapes)
+                    return form
+            return self._made(shapes, threads)
+
+    def change(self, form: Form, shapes: Shapes) -> None:
+        """Let a form follow other shapes.
+
+        Raises:
+            Refused: XNNPACK has nothing for these shapes.
+        """
+        with self._lock:
+            self._told(form, shapes)
 
     def close(self) -> None:
         """Let go of weights and of what no frame took."""
@@ -89,8 +110,7 @@ class XnnpackRegion(CompiledRegion):
         return None if weight is None else np.asarray(weight.array())
 
     def _made(self, shapes: Shapes, threads: int) -> Form:
-        if shapes in self._refused:
-            raise self._refused[shapes].with_traceback(None)
+        self._check(shapes)
         generation = pools.generation
         weights = PackedWeights(self._packed_forms)
         inputs = list(zip(self._inputs, shapes, strict=True))
@@ -101,13 +121,28 @@ class XnnpackRegion(CompiledRegion):
             runtime = subgraph.runtime(weights, pools.of(self._library, threads))
             runtime.reshape(shapes)
         except EPFail as error:
-            if len(self._refused) >= _MOST_REFUSED:
-                self._refused.clear()
-            refused = self._refused[shapes] = Refused(
-                f"XNNPACK cannot compute with inputs of {', '.join(map(str, shapes))}.",
-                why=(error.what,),
-                fix="run these shapes with another provider",
-            )
-            raise refused from error
+            raise self._noted(shapes, error) from error
         outputs = tuple(builder.shapes[name] for name in self._outputs)
-        return Form.of(runtime, outputs, builder.kept, generation, flagged=flagged)
+        return Form.of(runtime, outputs, builder.kept, generation, flagged=flagged, follows=builder.follows)
+
+    def _told(self, form: Form, shapes: Shapes) -> None:
+        self._check(shapes)
+        try:
+            form.change(shapes)
+        except EPFail as error:
+            form.runtime.close()
+            raise self._noted(shapes, error) from error
+
+    def _check(self, shapes: Shapes) -> None:
+        if shapes in self._refused:
+            raise self._refused[shapes].with_traceback(None)
+
+    def _noted(self, shapes: Shapes, error: EPFail) -> Refused:
+        if len(self._refused) >= _MOST_REFUSED:
+            self._refused.clear()
+        found = self._refused[shapes] = Refused(
+            f"XNNPACK cannot compute with inputs of {', '.join(map(str, shapes))}.",
+            why=(error.what,),
+            fix="run these shapes with another provider",
+        )
+        return found

@@ -11,7 +11,10 @@ from ort_py_xnnpack.operators.operator import Operator
 
 __all__ = ["FAMILIES", "is_heavy", "operator_of", "refusal"]
 
+_MS = "com.microsoft"
+
 FAMILIES: dict[str, str] = {
+    "block_products": f"{_MS}:MatMulNBits",
     "convolution": "Conv ConvTranspose",
     "elementwise": (
         "Abs Add Clip Div Elu Gelu HardSigmoid HardSwish Identity LeakyRelu Max Min Mul Neg PRelu Relu "
@@ -23,16 +26,17 @@ FAMILIES: dict[str, str] = {
     "products": "Gemm MatMul",
     "resizing": "Resize",
 }
-"""Operators of each family. A family is a module of this package, imported when one of its operators is met."""
+"""Operators of each family, those of other domains with their domain. A family is a module of this package, imported when
+one of its operators is met."""
 
 _HOMES = {name: family for family, words in FAMILIES.items() for name in words.split()}
 _MOST_DIMENSIONS = 6
 
 
 @cache
-def operator_of(name: str) -> Operator | None:
-    """What is known of an operator of ai.onnx; None where nothing is."""
-    family = _HOMES.get(name)
+def operator_of(domain: str, name: str) -> Operator | None:
+    """What is known of an operator; None where nothing is."""
+    family = _HOMES.get(f"{domain}:{name}" if domain else name)
     if family is None:
         return None
     operators: dict[str, Operator] = importlib.import_module(f"{__package__}.{family}").OPERATORS
@@ -44,7 +48,7 @@ def refusal(node: NodeSpec, graph: GraphView) -> str | None:
     inner = graph.function(node)
     if inner is not None:
         return next((reason for part in inner.nodes if (reason := refusal(part, inner)) is not None), None)
-    operator = operator_of(node.op_type) if node.domain == "" else None
+    operator = operator_of(node.domain, node.op_type)
     if operator is None:
         return "the XNNPACK provider does not support this operator"
     if node.since_version < operator.since:
@@ -72,7 +76,7 @@ def is_heavy(node: NodeSpec, graph: GraphView) -> bool:
     inner = graph.function(node)
     if inner is not None:
         return any(is_heavy(part, inner) for part in inner.nodes)
-    operator = operator_of(node.op_type) if node.domain == "" else None
+    operator = operator_of(node.domain, node.op_type)
     return operator is not None and operator.heavy
 
 
