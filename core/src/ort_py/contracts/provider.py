@@ -300,6 +300,16 @@ class ProviderFactory(ABC):
         return True
 
     @property
+    def assisting_options(self) -> Mapping[str, Any] | None:
+        """Optional. The options with which it joins sessions whose role of `stands_in_for` another provider fills; None
+        where it stays out of them.
+
+        It is asked for nodes behind that provider. Right for a few operators that the others lack and whose results may
+        differ as much, where sharing the processor with a second pool of threads was measured to pay.
+        """
+        return None
+
+    @property
     def automatic(self) -> bool:
         """Optional. True if sessions that name no provider use it. Without it, listings put it behind all others, and
         it runs nothing unless it is asked for by name: right for oracles, for hardware that costs money by the

@@ -55,7 +55,8 @@ class RegionProvider(IExecutionProvider):
 
 
 def convex_groups(graph: GraphView, able: Iterable[int]) -> list[tuple[int, ...]]:
-    """Connected groups that no path leaves and enters again, each as large as a walk in order makes it.
+    """Connected groups that no path leaves and enters again, each as large as a walk in order makes it. Nodes that read
+    the same computed value are connected too: one call reads it once.
 
     A node's level counts how often the paths to it left the set and came back: what is of one level is convex together.
     A node that reads constants alone may be as late as its readers let it be: with them, in one group. Linear in the
@@ -71,9 +72,16 @@ def convex_groups(graph: GraphView, able: Iterable[int]) -> list[tuple[int, ...]
     wanted = set(able)
     level = [0] * len(graph.nodes)
     near: list[list[int]] = [[] for _ in graph.nodes]
+    first: dict[str, int] = {}
     for node in graph.nodes:
         index = node.index
         inside = index in wanted
+        for value in node.inputs if inside else ():
+            if value is None or (other := first.setdefault(value.name, index)) == index:
+                continue
+            if graph.constant(value.name) is None:
+                near[index].append(other)
+                near[other].append(index)
         here = level[index]
         for value in node.outputs:
             for reader in graph.consumers(value.name) if value is not None else ():

@@ -2,8 +2,8 @@
 
 Two engines in one session have two pools of threads that compete for the same cores, and installing the second one
 would change the numbers and the speed of sessions that did not ask for it. So the best ranked usable engine fills the
-role alone, and an engine that the user names fills it in its place. Two share a session where the user names both, or
-where `tune` has measured that this is faster.
+role alone, and an engine that the user names fills it in its place. Two share a session where the user names both,
+where `tune` has measured that this is faster, or where one says that it assists others with operators that they lack.
 
 Comes before `selection`, which asks for each provider. Creates nothing and knows no provider by name.
 """
@@ -58,3 +58,15 @@ def fills_cpu_role(record: ProviderRecord, options: Mapping[str, Any]) -> bool:
         logger.warning("fills_role() of %s raised %s; it is treated as a CPU provider", record.name, answer)
         return True
     return bool(answer)
+
+
+def assistance(record: ProviderRecord) -> Mapping[str, Any] | None:
+    """Options with which a provider assists the one that fills the CPU role; None where it does not."""
+    factory = record.factory
+    if factory is None:
+        return None
+    answer = guarded(lambda: factory.assisting_options)
+    if isinstance(answer, Raised):
+        logger.warning("assisting_options of %s raised %s; it assists nobody", record.name, answer)
+        return None
+    return answer

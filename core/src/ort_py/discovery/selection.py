@@ -22,7 +22,7 @@ from enum import Enum
 from typing import Any
 
 from ort_py.discovery.catalog import ProviderCatalog, default_catalog
-from ort_py.discovery.cpu_role import CpuRole
+from ort_py.discovery.cpu_role import CpuRole, assistance
 from ort_py.discovery.environment import compat_mode, strictness
 from ort_py.discovery.fallback_record import FallbackRecord
 from ort_py.discovery.known_names import is_known
@@ -281,10 +281,13 @@ class _Chooser:
                 _log_once(record, refuse(record.name, record))
 
     def _stand_in(self, record: ProviderRecord, origin: Origin) -> None:
-        """Let a usable provider fill the CPU role, or keep it in reserve where another one does."""
+        """Let a usable provider fill the CPU role; where another one does, assist it or stay in reserve."""
         options = check_options(record.name, record.options, {}).values
         if self.role.takes(record, options):
             self._add(record, {}, CPU_ROLE, origin)
+        elif (more := assistance(record)) is not None:
+            if all(one.record.address != record.address for one in self.selected):
+                self._add(record, more, CPU_ROLE, origin)
         elif all(one.record.name != record.name for one in self.reserve):
             self.reserve.append(Selected(record, options, CPU_ROLE, origin))
 

@@ -46,6 +46,11 @@ class XnnpackProviderFactory(ProviderFactory):
         return "CPUExecutionProvider"
 
     @property
+    def assisting_options(self) -> Mapping[str, Any] | None:
+        """Products of weights of few bits: others may lack them, and NumPy takes ten times as long."""
+        return {"few_bits_only": True}
+
+    @property
     def option_schema(self) -> Sequence[OptionSpec]:
         """See `options`."""
         return OPTIONS

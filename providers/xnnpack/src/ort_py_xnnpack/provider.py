@@ -3,18 +3,29 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from ort_py.contracts import CompiledRegion, GraphView, NodeSpec, RegionProvider, RegionView, SessionContext
+from ort_py.contracts import (
+    Capability,
+    CompiledRegion,
+    GraphView,
+    KernelLookup,
+    NodeSpec,
+    Refusal,
+    RegionProvider,
+    RegionView,
+    SessionContext,
+)
 from ort_py_xnnpack.binding.library import open_library
-from ort_py_xnnpack.execution.region import XnnpackRegion
 from ort_py_xnnpack.operators import is_heavy, refusal
 
 __all__ = ["XnnpackProvider"]
 
 _LARGE = 16384
 """Elements of a tensor from which an operator of a few instructions an element pays for a call of some 10 µs."""
+
+_OTHERS = "it is not next to a product of weights of few bits, with which alone XNNPACK assists here"
 
 _MOVES = frozenset({"Flatten", "Identity", "Reshape", "Squeeze", "Transpose", "Unsqueeze"})
 
@@ -37,7 +48,9 @@ class XnnpackProvider(RegionProvider):
         self._threads = int(options["intra_op_num_threads"])
         self._expected = self._threads or max(1, context.threads)
         self._fast_math = context.fast_math
-        self._library = open_library()
+        self._few_bits_only = bool(options["few_bits_only"])
+        if not self._few_bits_only:
+            open_library()  # which few models need of one that only assists
 
     @property
     def name(self) -> str:
@@ -57,7 +70,13 @@ class XnnpackProvider(RegionProvider):
     @property
     def dequantizes_constants(self) -> bool:
         """Return whether weights should arrive as floating-point numbers: products are computed with those."""
-        return True
+        return not self._few_bits_only
+
+    def get_capability(self, graph: GraphView, kernels: KernelLookup) -> Capability:
+        """Look no further where the model has no weights of few bits, and nothing else is wanted."""
+        if self._few_bits_only and not _has_few_bits(graph.nodes):
+            return Capability((), tuple(Refusal(node.index, _OTHERS) for node in graph.nodes))
+        return super().get_capability(graph, kernels)
 
     def refusal(self, node: NodeSpec, graph: GraphView) -> str | None:
         """See `operators`."""
@@ -65,13 +84,21 @@ class XnnpackProvider(RegionProvider):
 
     def group_refusal(self, nodes: Sequence[NodeSpec], graph: GraphView) -> str | None:
         """A call costs some 10 µs: it takes a product, or a large tensor."""
+        if self._few_bits_only and not _has_few_bits(nodes):
+            return _OTHERS
         if self._claim_small or any(is_heavy(node, graph) or _is_large(node) for node in nodes):
             return None
         return f"does not pay: too little work for a call, no product and no tensor of {_LARGE:,} elements or more"
 
     def compile(self, region: RegionView) -> CompiledRegion:
         """Describe it to XNNPACK and pack its weights."""
-        return XnnpackRegion(region, self._library, self._expected, self._threads, fast_math=self._fast_math)
+        from ort_py_xnnpack.execution.region import XnnpackRegion
+
+        return XnnpackRegion(region, open_library(), self._expected, self._threads, fast_math=self._fast_math)
+
+
+def _has_few_bits(nodes: Iterable[NodeSpec]) -> bool:
+    return any(node.op_type == "MatMulNBits" for node in nodes)
 
 
 def _is_large(node: NodeSpec) -> bool:

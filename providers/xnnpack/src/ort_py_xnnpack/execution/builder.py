@@ -215,6 +215,12 @@ class Builder:
         self._forms.setdefault(name, {})[chosen] = found
         return found
 
+    def wrote(self, value: ValueSpec | None, shape: Shape, number: int) -> None:
+        """Note that a value of the model is one that was made between, in ONNX's order."""
+        assert value is not None
+        self.shapes[value.name] = shape
+        self._forms.setdefault(value.name, {})[plain(len(shape))] = number
+
     def between(self, shape: Shape) -> int:
         """A value that no node of the model writes."""
         return self._noted(self.subgraph.value(shape), shape)

@@ -21,13 +21,16 @@ FAMILIES: dict[str, str] = {
         "Round Sigmoid Sub Sum Tanh"
     ),
     "movement": "Concat DepthToSpace Flatten Pad Reshape Slice SpaceToDepth Split Squeeze Transpose Unsqueeze",
-    "normalization": "BatchNormalization Softmax",
+    "normalization": (
+        "BatchNormalization RMSNormalization SimplifiedLayerNormalization Softmax "
+        f"{_MS}:SkipSimplifiedLayerNormalization"
+    ),
     "pooling": ("AveragePool GlobalAveragePool GlobalMaxPool MaxPool ReduceMax ReduceMean ReduceMin ReduceSum"),
     "products": "Gemm MatMul",
     "resizing": "Resize",
 }
-"""Operators of each family, those of other domains with their domain. A family is a module of this package, imported when
-one of its operators is met."""
+"""Operators of each family, with the domains of those that are not in ONNX. A family is a module of this package,
+imported when one of its operators is met."""
 
 _HOMES = {name: family for family, words in FAMILIES.items() for name in words.split()}
 _MOST_DIMENSIONS = 6
