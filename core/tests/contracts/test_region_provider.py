@@ -90,6 +90,17 @@ def test_unconnected_nodes_are_groups_of_their_own() -> None:
     ]
 
 
+def test_readers_of_one_value_may_be_joined() -> None:
+    """Where a provider wants that; constants do not join."""
+    graph = view("a = Relu(x)\n b = Tanh(x)\n c = Exp(a)\n d = Relu(c)\n y = Add(b, d)")
+    able = [node.index for node in graph.nodes if node.op_type in {"Relu", "Tanh"}]
+    assert convex_groups(graph, able, joins_readers=True) == [(0, 1), (3,)]
+    text = "k = Constant<value = float[4] {1, 2, 3, 4}>()\n a = Mul(x, k)\n b = Exp(x)\n c = Mul(b, k)\n y = Exp(c)"
+    graph = view(text)
+    able = [node.index for node in graph.nodes if node.op_type == "Mul"]
+    assert len(convex_groups(graph, able, joins_readers=True)) == 2
+
+
 def test_what_is_made_of_constants_goes_with_its_reader() -> None:
     """It depends on nothing, so it is as late as the group that reads it."""
     text = "k = Constant<value = float[4] {1, 2, 3, 4}>()\n c = Neg(k)\n a = Relu(x)\n b = Exp(a)\n y = Add(b, c)"

@@ -60,8 +60,10 @@ class FakeFactory(ProviderFactory):
         options: Sequence[OptionSpec] = (),
         api_range: ApiRange | Any = CORE_API_RANGE,
         fills_role: Callable[[Mapping[str, Any]], bool] | BaseException | None = None,
+        assisting: Mapping[str, Any] | BaseException | None = None,
         log: list[str] | None = None,
     ) -> None:
+        self._assisting = assisting
         self._name = name
         self._available = available
         self._created = created
@@ -102,6 +104,10 @@ class FakeFactory(ProviderFactory):
         if isinstance(self._fills_role, BaseException):
             raise self._fills_role
         return super().fills_role(options) if self._fills_role is None else self._fills_role(options)
+
+    @property
+    def assisting_options(self) -> Mapping[str, Any] | None:
+        return _value(self._assisting)  # type: ignore[no-any-return]  # as above
 
     @property
     def automatic(self) -> bool:

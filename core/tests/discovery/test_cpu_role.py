@@ -228,3 +228,41 @@ def test_a_provider_of_another_device_is_not_replaced_by_an_engine(installation:
     assert [one.origin for one in selection.selected][1:] == [Origin.STAND_IN, Origin.AUTOMATIC]
     instances = create_instances(selection.selected, CONTEXT, reserve=selection.reserve)
     assert [provider.name for provider in instances.providers] == [BEST, CPU_ROLE]
+
+
+@pytest.fixture
+def assistant(engines: FakeInstallation) -> FakeInstallation:
+    """The same machine with an engine that assists others."""
+    options = [OptionSpec("little", bool, False)]
+    engines.add(_engine("AidExecutionProvider", 1, options=options, assisting={"little": True}))
+    return engines
+
+
+@pytest.mark.parametrize(
+    ("asked", "expected", "little"),
+    [
+        ([], [GPU, BEST, "AidExecutionProvider", CPU_ROLE], True),
+        ([CPU_ROLE], [BEST, "AidExecutionProvider", CPU_ROLE], True),
+        ([THIRD], [THIRD, "AidExecutionProvider", CPU_ROLE], True),
+        (["AidExecutionProvider"], ["AidExecutionProvider", CPU_ROLE], False),
+        ([CPU_ROLE, "AidExecutionProvider"], [CPU_ROLE, "AidExecutionProvider"], False),
+    ],
+)
+def test_one_may_assist_another(
+    assistant: FakeInstallation, asked: list[str], expected: list[str], little: bool
+) -> None:
+    """It comes behind the one that fills the role, with its own options; named, it is an engine as any."""
+    selection = _select(assistant, *asked)
+    assert _names(selection) == expected
+    (aid,) = (one for one in selection.selected if one.record.name == "AidExecutionProvider")
+    assert aid.options == {"little": little}
+    assert "AidExecutionProvider" not in [one.record.name for one in selection.reserve]
+
+
+def test_an_assistant_that_fails_assists_nobody(engines: FakeInstallation) -> None:
+    engines.add(_engine("AidExecutionProvider", 1, assisting=RuntimeError("no")))
+    assert "AidExecutionProvider" not in _names(_select(engines))
+
+
+def test_plain_cpu_has_no_assistant(assistant: FakeInstallation) -> None:
+    assert _names(_select(assistant, CPU_ROLE, pin_plain_cpu=True)) == [CPU_ROLE]

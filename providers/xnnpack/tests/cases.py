@@ -24,11 +24,13 @@ class Case(NamedTuple):
         nodes: The nodes.
         shapes: Shape of each input.
         constants: Their constants.
+        opset: Version of ONNX's operators.
     """
 
     nodes: list[NodeProto]
     shapes: dict[str, tuple[int, ...]]
     constants: dict[str, Array]
+    opset: int = 20
 
     def feeds(self) -> dict[str, Array]:
         """Numbers on both sides of zero, the same each time."""
@@ -37,7 +39,7 @@ class Case(NamedTuple):
 
     def model(self, *, dynamic: bool = False) -> bytes:
         """The model."""
-        return model(self.nodes, self.feeds(), self.constants, dynamic=dynamic)
+        return model(self.nodes, self.feeds(), self.constants, opset=self.opset, dynamic=dynamic)
 
 
 def _weight(*shape: int) -> Array:
@@ -173,6 +175,16 @@ def _windows() -> Iterator[Case]:
     yield Case(tail, {"x": IMAGE}, {"w": _weight(6, 6, 1, 1), "axes": _numbers(2, 3)})
 
 
+def _root_mean_squares() -> Iterator[Case]:
+    yield _one(node("SimplifiedLayerNormalization", "x g", axis=-1), (2, 5, 48), g=_weight(48))
+    made = node("RMSNormalization", "x g", epsilon=0.5)
+    yield _one(made, (5, 48), g=_weight(48))._replace(opset=23)
+    skip = {"domain": "com.microsoft", "epsilon": 1e-3}
+    yield _one(node("SkipSimplifiedLayerNormalization", "x z g", **skip), (2, 5, 48), (2, 5, 48), g=_weight(48))
+    parts = [node("SkipSimplifiedLayerNormalization", "x z g b", "n - - s", **skip), node("Mul", "n s")]
+    yield Case(parts, {"x": (2, 5, 48), "z": (2, 5, 48)}, {"g": _weight(48), "b": _weight(48) + 1})
+
+
 def _others() -> Iterator[Case]:
     for axis in (0, 1, -1):
         yield _one(node("Softmax", "x", axis=axis), (3, 5, 7))
@@ -197,7 +209,7 @@ def _others() -> Iterator[Case]:
             yield _one(made, IMAGE, sizes=_numbers(*IMAGE[:2], 5, 11))
 
 
-_FAMILIES = (_convolutions, _products, _elementwise, _movement, _windows, _others)
+_FAMILIES = (_convolutions, _products, _elementwise, _movement, _windows, _root_mean_squares, _others)
 CASES = {
     f"{number} {case.nodes[0].op_type}": case
     for number, case in enumerate(case for family in _FAMILIES for case in family())

@@ -43,7 +43,8 @@ def model(
     results = [helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in outputs]
     initializers = [numpy_helper.from_array(array, name) for name, array in (constants or {}).items()]
     graph = helper.make_graph(list(nodes), "g", inputs, results, initializers)
-    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=9).SerializeToString()
+    opsets = [helper.make_opsetid("", opset), helper.make_opsetid("com.microsoft", 1)]
+    return helper.make_model(graph, opset_imports=opsets, ir_version=10).SerializeToString()
 
 
 def open_session(data: bytes, threads: int = 1, **options: Any) -> ort.InferenceSession:

@@ -48,4 +48,5 @@ def test_results_of_several_threads(name: str) -> None:
 
 def test_every_operator_has_a_case() -> None:
     there = {made.op_type for case in CASES.values() for made in case.nodes}
-    assert there == {name for words in FAMILIES.values() for name in words.split()}
+    known = {name.rpartition(":")[2] for words in FAMILIES.values() for name in words.split()}
+    assert there == known - {"MatMulNBits"}  # whose results differ more: see test_block_products

@@ -24,6 +24,11 @@ class RegionProvider(IExecutionProvider):
     A subclass has `name`, `refusal` and `compile`; `group_refusal` where small regions do not pay.
     """
 
+    @property
+    def joins_readers(self) -> bool:
+        """Optional. True if nodes that read the same computed value are best run by one call, connected or not."""
+        return False
+
     @abstractmethod
     def refusal(self, node: NodeSpec, graph: GraphView) -> str | None:
         """Required. Why a node cannot be run natively, None where it can. Called for each node of each graph, on the
@@ -45,7 +50,7 @@ class RegionProvider(IExecutionProvider):
             else:
                 refusals.append(Refusal(node.index, reason))
         claims: list[Claim] = []
-        for group in convex_groups(graph, able):
+        for group in convex_groups(graph, able, joins_readers=self.joins_readers):
             reason = self.group_refusal([graph.nodes[index] for index in group], graph)
             if reason is None:
                 claims.append(Claim(group, ClaimKind.COMPILE, f"one of a region of {len(group)}"))
@@ -54,9 +59,8 @@ class RegionProvider(IExecutionProvider):
         return Capability(tuple(claims), tuple(refusals))
 
 
-def convex_groups(graph: GraphView, able: Iterable[int]) -> list[tuple[int, ...]]:
-    """Connected groups that no path leaves and enters again, each as large as a walk in order makes it. Nodes that read
-    the same computed value are connected too: one call reads it once.
+def convex_groups(graph: GraphView, able: Iterable[int], *, joins_readers: bool = False) -> list[tuple[int, ...]]:
+    """Connected groups that no path leaves and enters again, each as large as a walk in order makes it.
 
     A node's level counts how often the paths to it left the set and came back: what is of one level is convex together.
     A node that reads constants alone may be as late as its readers let it be: with them, in one group. Linear in the
@@ -65,6 +69,7 @@ def convex_groups(graph: GraphView, able: Iterable[int]) -> list[tuple[int, ...]
     Args:
         graph: The graph.
         able: Indices of the nodes to group.
+        joins_readers: Whether nodes that read the same computed value are connected too.
 
     Returns:
         Sorted indices a group, groups in the order of their first nodes.
@@ -76,7 +81,7 @@ def convex_groups(graph: GraphView, able: Iterable[int]) -> list[tuple[int, ...]
     for node in graph.nodes:
         index = node.index
         inside = index in wanted
-        for value in node.inputs if inside else ():
+        for value in node.inputs if inside and joins_readers else ():
             if value is None or (other := first.setdefault(value.name, index)) == index:
                 continue
             if graph.constant(value.name) is None:

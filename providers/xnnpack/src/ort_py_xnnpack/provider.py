@@ -72,6 +72,11 @@ class XnnpackProvider(RegionProvider):
         """Return whether weights should arrive as floating-point numbers: products are computed with those."""
         return not self._few_bits_only
 
+    @property
+    def joins_readers(self) -> bool:
+        """True: products of the same rows round them to 8 bits once."""
+        return True
+
     def get_capability(self, graph: GraphView, kernels: KernelLookup) -> Capability:
         """Look no further where the model has no weights of few bits, and nothing else is wanted."""
         if self._few_bits_only and not _has_few_bits(graph.nodes):
