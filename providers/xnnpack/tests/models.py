@@ -18,8 +18,8 @@ Arrays = Mapping[str, np.ndarray[Any, Any]]
 
 def node(op_type: str, inputs: str, outputs: str = "y", **attributes: Any) -> NodeProto:
     """A node; names are separated by spaces, ``-`` stands for an absent input."""
-    names = ["" if name == "-" else name for name in inputs.split()]
-    return helper.make_node(op_type, names, outputs.split(), **attributes)
+    names, made = (["" if name == "-" else name for name in text.split()] for text in (inputs, outputs))
+    return helper.make_node(op_type, names, made, **attributes)
 
 
 def model(

@@ -12,6 +12,7 @@ from ort_py.contracts import CORE_API_RANGE, SessionContext
 from ort_py.devices import HOST
 from ort_py_xnnpack import plugin
 from ort_py_xnnpack.binding import library
+from ort_py_xnnpack.options import OPTIONS
 
 
 @pytest.fixture
@@ -55,7 +56,7 @@ def test_a_missing_library_is_a_reason_and_a_fix(
 
 def test_the_provider_is_made_and_closed(factory: plugin.XnnpackProviderFactory) -> None:
     """Its name is right, and all its kernels are in regions."""
-    provider = factory.create({"claim_small": False, "intra_op_num_threads": 0}, SessionContext())
+    provider = factory.create({option.name: option.default for option in OPTIONS}, SessionContext())
     assert provider.name == factory.name
     assert provider.kernel_registry() == ()
     provider.close()
