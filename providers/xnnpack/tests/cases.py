@@ -179,7 +179,7 @@ def _root_mean_squares() -> Iterator[Case]:
     yield _one(node("SimplifiedLayerNormalization", "x g", axis=-1), (2, 5, 48), g=_weight(48))
     made = node("RMSNormalization", "x g", epsilon=0.5)
     yield _one(made, (5, 48), g=_weight(48))._replace(opset=23)
-    skip = {"domain": "com.microsoft", "epsilon": 1e-3}
+    skip: dict[str, Any] = {"domain": "com.microsoft", "epsilon": 1e-3}
     yield _one(node("SkipSimplifiedLayerNormalization", "x z g", **skip), (2, 5, 48), (2, 5, 48), g=_weight(48))
     parts = [node("SkipSimplifiedLayerNormalization", "x z g b", "n - - s", **skip), node("Mul", "n s")]
     yield Case(parts, {"x": (2, 5, 48), "z": (2, 5, 48)}, {"g": _weight(48), "b": _weight(48) + 1})

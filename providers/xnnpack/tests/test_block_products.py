@@ -70,7 +70,7 @@ def _product(
     if bias:
         constants["c"] = rng.standard_normal(COLUMNS).astype(np.float32)
     names = f"x b s {'z' if zeros else '-'} - {'c' if bias else '-'}".rstrip(" -")
-    settings = {"K": DEPTH, "N": COLUMNS, "bits": bits, "block_size": size, "accuracy_level": level}
+    settings: dict[str, Any] = {"K": DEPTH, "N": COLUMNS, "bits": bits, "block_size": size, "accuracy_level": level}
     made = node("MatMulNBits", names, domain="com.microsoft", **settings)
     blocks = integers.reshape(COLUMNS, count, size)
     taken = 8 if bits == 4 else 136
