@@ -157,6 +157,8 @@ def _products(make: _Maker) -> Iterator[Case]:
             conv = [node("Conv", "x w", "c", group=groups, pads=[size // 2] * 4), node("Relu", "c", "y")]
             weight = make.array(16, channels // groups, size, size)
             yield make.case(f"Conv {groups} {size}", conv, {"x": make.array(1, channels, 9, 9)}, w=weight)
+    bare = [node("Conv", "x w", "c", pads=[3] * 4), node("Relu", "c", "y")]  # the outermost windows see padding only
+    yield make.case("Conv of padding", bare, {"x": make.array(2, 16, 7, 7)}, w=make.array(5, 16, 3, 3))
     for name in ("Relu", "Sigmoid"):  # Four channels fill a part of a block only.
         turned = [node("ConvTranspose", "x w", "c", strides=[2, 2]), node(name, "c", "y")]
         yield make.case(f"ConvTranspose {name}", turned, {"x": make.array(1, 8, 5, 5)}, w=make.array(8, 4, 3, 3))

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 
 from ort_py_onednn.binding import primitives
-from ort_py_onednn.binding.constants import F32, Argument
+from ort_py_onednn.binding.constants import F32, INTEGERS, Argument
 from ort_py_onednn.binding.descriptors import Desc, row_major
 from ort_py_onednn.binding.primitive import Geometry, PostOp, Primitive, Unimplemented
 from ort_py_onednn.graph.operation import Operation
@@ -184,7 +184,24 @@ def _emit(
             given[Argument.BIAS] = planner.plain(planner.converted(bias, F32))
         return given
 
-    return planner.with_posts(build, values, Desc.plain(dims, made), dims, operation.posts, work)
+    alone = planner.looks and made not in INTEGERS and _writes_bare(wanted, geometry, transposed=transposed)
+    posts = () if alone else operation.posts
+    found = planner.with_posts(build, values, Desc.plain(dims, made), dims, posts, work)
+    return planner.apply(found, operation.posts) if alone else found
+
+
+def _writes_bare(weights: Sequence[int], geometry: Geometry, *, transposed: bool) -> bool:
+    """Return whether some elements of the result are sums of nothing: their windows lie in the padding, or between or
+    behind the windows of a transposed convolution.
+
+    For these oneDNN runs nothing but the functions behind the convolution, and without masks (AVX2) on whatever is left
+    in the rest of a register: the processor's flags then say that something was not a number, or not, as it happens.
+    """
+    strides, dilations, begin, end = geometry
+    spans = [(width - 1) * dilation + 1 for width, dilation in zip(weights[-len(strides) :], dilations, strict=True)]
+    if transposed:
+        return any(last < 0 or stride > span for last, stride, span in zip(end, strides, spans, strict=True))
+    return any(max(first, last) >= span for first, last, span in zip(begin, end, spans, strict=True))
 
 
 def _weights(planner: Planner, weight: Value, seen: Desc, desc: Desc) -> Value:
