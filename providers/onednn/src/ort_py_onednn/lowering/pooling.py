@@ -139,6 +139,8 @@ def _doubled(dtype: Element) -> tuple[Function, Function]:
 def reduce(planner: Planner, operation: Operation) -> None:
     """ONNX ReduceMean and ReduceSum along constant axes."""
     source = planner.value(operation.inputs[0])
+    if 0 in source.dims:
+        raise Unimplemented("sums and means of an empty tensor")
     rank = len(source.shape)
     axes = _axes(planner, operation, rank)
     keep = operation.attributes.get("keepdims", 1) == 1
