@@ -89,7 +89,8 @@ def guarded(work: Callable[[], Any]) -> Outcome:
         try:
             return Outcome(outputs=list(work()))
         except Exception as error:
-            return Outcome(error=error)
+            # The frames of a traceback hold the session, and so the memory that it has got.
+            return Outcome(error=error.with_traceback(None))
 
 
 def options_of(variant: Variant, *, limited: bool = False) -> Any:
@@ -140,6 +141,11 @@ def _run(session: Any, feeds: Feeds, variant: Variant) -> Outcome:
     outcome = guarded(lambda: session.run(None, feeds))
     if any(not same_bits(kept[name], feeds[name]) for name in feeds):
         return Outcome(error=AssertionError("a run wrote into what it was fed"))
+    return _owned(outcome)
+
+
+def _owned(outcome: Outcome) -> Outcome:
+    """An outcome whose arrays are copies: those of onnxruntime hold all the memory that its session has got."""
     if outcome.outputs is not None:
         outcome.outputs = [np.array(one) if isinstance(one, np.ndarray) else one for one in outcome.outputs]
     return outcome
@@ -251,7 +257,7 @@ def run_onnxruntime(case: Case, *, optimised: bool = False) -> list[Outcome]:
         return [failed] * len(case.feeds)
     if "bfloat16" in str([one.type for one in made[0].get_inputs() + made[0].get_outputs()]):
         return [Outcome(error=TypeError("onnxruntime has no bfloat16 in NumPy"))] * len(case.feeds)
-    return [guarded(lambda feeds=feeds: made[0].run(None, feeds)) for feeds in case.feeds]  # type: ignore[misc]
+    return [_owned(guarded(lambda feeds=feeds: made[0].run(None, feeds))) for feeds in case.feeds]  # type: ignore[misc]
 
 
 def run_reference(case: Case, feeds: Sequence[int] | None = None) -> list[Outcome]:
