@@ -30,7 +30,7 @@ Equal Greater Less GreaterOrEqual LessOrEqual Reshape Transpose Squeeze Unsqueez
 Gather GatherElements GatherND Scatter ScatterElements ScatterND Expand Tile Pad Trilu DepthToSpace SpaceToDepth
 Compress ReverseSequence CenterCropPad ReduceMax ReduceMin MaxPool GlobalMaxPool ArgMax ArgMin TopK Shape Size
 Range OneHot EyeLike ConstantOfShape Constant QuantizeLinear DequantizeLinear Dropout IsNaN IsInf Hardmax
-BitwiseNot If Loop Scan
+BitwiseNot If Loop Optional OptionalGetElement Scan
 """
 ROUNDED_ALIKE = frozenset(_ROUNDED_ALIKE.split())
 """Operators whose float results do not depend on who computes them."""

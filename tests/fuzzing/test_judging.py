@@ -389,6 +389,14 @@ def _with(place: tuple[int, ...], value: float) -> Callable[[Any], Any]:
     return change
 
 
+@pytest.mark.parametrize(("place", "value", "excused"), [(0, np.nan, True), (1, 10.1, False), (1, np.nan, False)])
+def test_what_an_optional_holds_is_judged_too(place: int, value: float, excused: bool) -> None:
+    """An Optional rounds nothing, and no error can be added to it; only the first of two sums overflows on its way."""
+    x = np.array([[3e38, 3e38, -3e38, 1.0], [1, 2, 3, 4]], np.float32)
+    body = "<int64[1] last = {-1}> { s = ReduceSum<keepdims = 0>(x, last) o = Optional(s) y = OptionalGetElement(o) }"
+    assert (_judged(_case(body, "float[2,4] x", x=x), _with((place,), value)) == "") == excused
+
+
 @pytest.mark.parametrize("approximate", ["none", "tanh"])
 def test_gelu_may_be_infinite_where_it_is_doubled(approximate: str) -> None:
     """docs/user/semantics.md says so of numbers above 1.7e38; that others become infinite is not excused."""
