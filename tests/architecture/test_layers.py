@@ -49,7 +49,17 @@ LAYERS = (
 """From the leaves upwards; a room imports from its own layer and those before it. `testing` stands beside all: it
 forwards to the kit, and nothing imports it."""
 
-OPEN_TO_PLUGINS = {"contracts", "hooks", "errors", "dtypes", "devices", "files", "hashing", "lazy_dataclass"}
+OPEN_TO_PLUGINS = {
+    "contracts",
+    "hooks",
+    "errors",
+    "dtypes",
+    "devices",
+    "files",
+    "hashing",
+    "installed",
+    "lazy_dataclass",
+}
 
 OPEN_MODULES = {"ort_py.platform.forks"}
 """Modules of other rooms that plug-ins may import: what a provider needs whose library has locks or threads."""

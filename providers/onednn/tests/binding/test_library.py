@@ -63,6 +63,20 @@ def test_without_our_own_wheel_another_one_is_found(monkeypatch: pytest.MonkeyPa
     assert found.path == str(tmp_path / "prefix/lib" / library.SONAME)
 
 
+def test_the_wheel_of_another_environment_is_found(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Its record says where the file lies, relative to the folder of `sys.path` that has the record."""
+    record = tmp_path / "other/lib/python3/site-packages/onednn_cpu_gomp-2023.2.0.dist-info"
+    record.mkdir(parents=True)
+    (record / "RECORD").write_text(
+        f"../../{library.SONAME}.2,,\n../../{library.SONAME},sha256=abc,5\n", encoding="utf-8"
+    )
+    (tmp_path / "other/lib" / library.SONAME).write_bytes(b"")
+    monkeypatch.setattr("sys.path", [str(record.parent)])
+    monkeypatch.setattr("sys.prefix", str(tmp_path))
+    monkeypatch.setattr("sys.base_prefix", str(tmp_path))
+    assert (tmp_path / "other/lib").resolve() in list(library._folders())
+
+
 def test_a_variable_that_names_no_file(monkeypatch: pytest.MonkeyPatch) -> None:
     """It is not silently passed over."""
     monkeypatch.setenv(library.VARIABLE, "/nowhere/libdnnl.so.3")

@@ -7,7 +7,6 @@ otherwise, because spinning threads rob whoever shares the machine. It does not 
 
 from __future__ import annotations
 
-import contextlib
 import os
 import platform
 import site
@@ -19,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from ort_py.errors import EPFail
+from ort_py.installed import installed_distributions, normalise_distribution
 from ort_py.lazy_dataclass import dataclass
 
 __all__ = ["VARIABLE", "Library", "Missing", "find", "open_library"]
@@ -142,13 +142,13 @@ def _folders() -> Iterator[Path]:
     for prefix in (sys.prefix, os.environ.get("CONDA_PREFIX"), site.getuserbase(), sys.base_prefix):
         if prefix:
             yield Path(prefix) / "lib"
-    from importlib.metadata import PackageNotFoundError, distribution  # two thirds of a probe, and seldom needed
-
     # Where packages are read from another environment, or were installed to a folder of their own.
-    with contextlib.suppress(PackageNotFoundError):
-        for file in distribution(_WHEEL).files or ():
-            if file.name == SONAME:
-                yield Path(os.fspath(file.locate())).resolve().parent
+    for found in installed_distributions():
+        if normalise_distribution(found.folder_name) == _WHEEL:
+            for line in (found.read_text("RECORD") or "").splitlines():
+                name = line.partition(",")[0]
+                if name.rpartition("/")[2] == SONAME:
+                    yield Path(found.location, name).resolve().parent
 
 
 class _brief_spinning:  # noqa: N801 - a context manager used as a word
