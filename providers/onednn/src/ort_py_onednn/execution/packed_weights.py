@@ -67,14 +67,15 @@ class MadeWeight(RegionWeight):
 
     Args:
         array: The tensor. One number in all places is best given as `numpy.broadcast_to` has it, which takes no memory.
+        key: A text that tells its content, type and shape; ``""`` for one that is made of the content.
     """
 
-    def __init__(self, array: np.ndarray[Any, Any]) -> None:
+    def __init__(self, array: np.ndarray[Any, Any], key: str = "") -> None:
         self._array: np.ndarray[Any, Any] | None = array if not any(array.strides) else np.ascontiguousarray(array)
         self._restore: Callable[[], np.ndarray[Any, Any]] | None = None
         self._data_type = data_type_of(array.dtype)
         self._shape = tuple(array.shape)
-        self._key = ""
+        self._key = key
 
     @property
     def number(self) -> np.ndarray[Any, Any] | None:

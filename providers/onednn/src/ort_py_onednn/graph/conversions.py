@@ -128,7 +128,10 @@ class Conversions(Fused):
             return
         self._done.add(name)
         if waiting.array is not None:
-            self.constants[name] = waiting.numbers.real(waiting.array)
+            real = self.constants[name] = waiting.numbers.real(waiting.array)
+            source = self._region.weight(waiting.integers)
+            if source is not None:
+                self.keys[name] = real, f"{source.key} as {waiting.numbers.key}"  # how it begins tells the file
         elif not self._open(name, waiting):
             scale, zero = single(waiting.numbers)
             self._append(

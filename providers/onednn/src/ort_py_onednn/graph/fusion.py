@@ -65,6 +65,7 @@ class Fused:
         nodes: The region's, fused operators written out.
         operations: In the order in which they run.
         constants: New constants by name.
+        keys: What tells the content of some of them, with the array that it is told of.
         known: Values that follow from shapes.
     """
 
@@ -72,6 +73,7 @@ class Fused:
         self._fast_math = fast_math
         self.operations: list[Operation] = []
         self.constants: dict[str, np.ndarray[Any, Any]] = {}
+        self.keys: dict[str, tuple[np.ndarray[Any, Any], str]] = {}
         self._region = region
         self._producer: dict[str, Operation] = {}
         self._uses: dict[str, int] = {value.name: 1 for value in region.outputs}
