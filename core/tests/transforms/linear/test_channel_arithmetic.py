@@ -164,3 +164,16 @@ def test_factors_that_may_overflow_stay(factor: float) -> None:
     report = run_transforms(model, channel_rules(), 99, ReferenceContext(), check=True)
     assert dict(operators(model)) == {"Conv": 1, "Mul": 1}
     assert "overflow or underflow" in notes(report)
+
+
+@pytest.mark.parametrize("behind", ["Add(a, c)", "Sub(a, one)"])
+def test_summands_leave_the_weights_alone(behind: str) -> None:
+    """The bias takes them; weights in a file stay there."""
+    proto = model_from_text(f"g (float[2, 4, 5, 5] x) => (float[2, 6, 5, 5] y) {{ a = {CONV}(x, w) y = {behind} }}")
+    proto.graph.initializer.extend(onnx.numpy_helper.from_array(WEIGHTS[name], name) for name in ("w", "c", "one"))
+    model = typed_model(proto)
+    weight = model.graph.initializers["w"].weight
+    run_transforms(model, channel_rules(), 99, ReferenceContext(), check=True)
+    (node,) = model.graph.nodes
+    assert node.inputs[1] is not None
+    assert node.inputs[1].weight is weight

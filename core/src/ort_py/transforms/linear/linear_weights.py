@@ -6,8 +6,6 @@ arithmetic is done in float64, so that new weights are those closest to the exac
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from ort_py.contracts import Array, GraphEditor, NodeSpec, NodeTemplate, ValueSpec
@@ -17,9 +15,6 @@ from ort_py.lazy_dataclass import dataclass
 
 LINEAR = frozenset({"BatchNormalization", "Conv", "ConvTranspose", "Gemm", "MatMul"})
 """Operators whose result can be scaled by changing constants; MatMul's cannot be shifted."""
-
-_BLOCK = 32768
-"""Elements that are multiplied at once."""
 
 _INPUTS = {"BatchNormalization": 5, "Conv": 3, "ConvTranspose": 3, "Gemm": 3, "MatMul": 2}
 
@@ -52,7 +47,8 @@ class Linear:
             return "MatMul adds nothing"
         if self.alpha < 1 and np.any(np.abs(scale) > 1):
             return "the product is made smaller by alpha, before which larger weights may let it overflow"
-        weight = self._scaled(scale)
+        changes = bool((scale != 1).any())
+        weight = self._scaled(scale) if changes else self.weight
         with np.errstate(all="ignore"):  # numbers that are not finite are searched for
             bias = np.zeros(self.channels) if self.bias is None else self.bias.astype(np.float64)
             bias = bias * scale + (0 if shift is None else shift / self.beta)
@@ -66,6 +62,8 @@ class Linear:
                 return "the new weights would not be finite, or be too small for their type"
             names += [""] * (3 - len(names))
             names[2] = graph.add_constant(f"{names[position]}/shifted", added)
+        if not changes:
+            return NodeTemplate(node.op_type, tuple(names), (result,), node.attributes)
         factors = blake2b(scale.tobytes(), digest_size=20).hexdigest()
         made_of = f"{node.op_type} {graph.constant_key(names[position])} scaled by {factors} {self._layout}"
         names[position] = graph.add_constant(f"{names[position]}/scaled", weight, made_of=made_of)
@@ -103,28 +101,16 @@ class Linear:
 
 
 def _product_rounded(weight: Array, factor: Array) -> Array | None:
-    """`rounded` of a product, a part of the first axis at a time: its float64 stays in the cache."""
+    """`rounded` of a product, with no float64 array of its own: NumPy multiplies a part at a time."""
     result = aligned_empty(weight.shape, weight.dtype)
     limits = np.finfo(weight.dtype)
-    step = max(1, _BLOCK // max(1, weight[:1].size))
-    largest = 0.0
     with np.errstate(all="ignore"):  # numbers that are not finite are searched for
-        for first in range(0, len(weight), step):
-            rows = slice(first, first + step)
-            exact = weight[rows].astype(np.float64)
-            exact *= factor if len(factor) == 1 else factor[rows]
-            result[rows] = exact
-            if exact.size:
-                largest = float(np.maximum(largest, max(-exact.min(), exact.max(), key=_or_nan)))
+        np.multiply(weight, factor, out=result, dtype=np.float64, casting="same_kind")
+        largest = float(np.maximum(-result.min(initial=0), result.max(initial=0)))
     if not largest <= float(limits.max):
         return None
     small = largest < limits.tiny / limits.eps
     return rounded(weight, weight.astype(np.float64) * factor) if small else result
-
-
-def _or_nan(number: Any) -> float:
-    """Orders numbers, with NaN as the greatest."""
-    return float("inf") if np.isnan(number) else float(number)
 
 
 def linear(node: NodeSpec, graph: GraphEditor) -> Linear | str:
