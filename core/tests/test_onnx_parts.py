@@ -101,6 +101,21 @@ print(onnx.helper.printable_graph(onnx.shape_inference.infer_shapes(loaded).grap
     assert answer(code, model) == f"graph {onnx.__version__}"
 
 
+def test_protobuf_in_python_is_imported_when_it_is_asked_for(model: str) -> None:
+    """A session imports none of it; whoever imports the module gets it, and so do those who have its stand-in."""
+    code = f"""{SESSION}
+from google.protobuf import descriptor_pool
+from google.protobuf.internal import api_implementation
+name = "google.protobuf.internal.python_message"
+before = name in sys.modules
+stand_in = descriptor_pool.python_message
+from google.protobuf.internal.python_message import GeneratedProtocolMessageType
+same = stand_in.GeneratedProtocolMessageType is GeneratedProtocolMessageType
+print(before == (api_implementation.Type() == "python"), same, sys.modules[name].__name__ == name)
+"""
+    assert answer(code, model) == "True True True"
+
+
 def test_messages_can_be_copied_and_pickled(model: str) -> None:
     code = f"""{SESSION}
 import copy, pickle

@@ -20,6 +20,8 @@ from typing import TYPE_CHECKING, Any
 __all__ = ["onnx"]
 
 _MESSAGES, _NATIVE = "onnx.onnx_ml_pb2", "onnx.onnx_cpp2py_export"
+_UNUSED = "google.protobuf.internal.python_message"
+"""Protobuf's implementation in Python: imported with its pool of messages, used where there is no native one."""
 
 
 class _Parts:
@@ -70,6 +72,13 @@ class _CompletingLoader(SourceFileLoader):
         super().exec_module(module)
 
 
+class _Later(ModuleType):
+    """Stands for a module until something of it is asked for."""
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(import_module(self.__name__), name)
+
+
 def _load_parts() -> bool:
     """Load the messages and the native library; False where this onnx or this interpreter is not as expected."""
     package = PathFinder.find_spec("onnx")
@@ -81,6 +90,9 @@ def _load_parts() -> bool:
     if len(specs) < 2:
         return False
     sys.meta_path.insert(0, _Completion())
+    internal, _, name = _UNUSED.rpartition(".")
+    if _UNUSED not in sys.modules:
+        setattr(import_module(internal), name, _Later(_UNUSED))
     for spec in specs:
         with lock(spec.name):  # another thread may import the package, and the library must not be loaded twice
             if spec.name not in sys.modules:

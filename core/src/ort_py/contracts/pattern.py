@@ -110,6 +110,7 @@ class Op:
     exposed: bool = False
     rest: bool = False
     producers: tuple[frozenset[tuple[str, str]] | None, ...] = ()
+    _size: int = 0
 
     def __init__(
         self,
@@ -139,6 +140,7 @@ class Op:
             "commutative": commutative,
             "exposed": exposed,
             "rest": rest,
+            "_size": 0,
         }
         for key, value in settings.items():
             object.__setattr__(self, key, value)
@@ -150,6 +152,8 @@ class Op:
 
     def size(self) -> int:
         """Number of nodes in the pattern, without those that may be missing."""
+        if self._size:  # counted before
+            return self._size
         seen: dict[object, None] = {}
         pending: list[Pattern] = [self]
         while pending:
@@ -162,6 +166,7 @@ class Op:
                 pending.extend(one.alternatives[:1])
             elif isinstance(one, Maybe):
                 pending.extend(one.op.inputs[:1])
+        object.__setattr__(self, "_size", len(seen))
         return len(seen)
 
     def possible(self, present: Collection[str]) -> bool:

@@ -173,9 +173,10 @@ class Node:
         """Graphs directly nested in this node, in the order of their attributes."""
         found: list[Graph] = []
         for value in self.attributes.values():
-            if isinstance(value, Graph):
+            kind = value.__class__  # asked for each attribute whenever a model is walked
+            if kind is Graph:
                 found.append(value)
-            elif isinstance(value, tuple) and value and isinstance(value[0], Graph):  # of one kind: look at one only
+            elif kind is tuple and value and value[0].__class__ is Graph:  # of one kind: look at one only
                 found.extend(value)
         return found
 
