@@ -16,6 +16,7 @@ import ort_py as ort
 from ort_py.contracts import FrameResources
 from ort_py.errors import OptionError
 from ort_py_kit.graphs import model_from_text
+from ort_py_onnxruntime.binding import SMALL
 from ort_py_onnxruntime.native import FORKS, native
 from ort_py_onnxruntime.region import OnnxruntimeRegion
 from ort_py_onnxruntime.routes import GENERAL
@@ -77,17 +78,52 @@ def test_outputs_are_written_in_place() -> None:
         np.testing.assert_array_equal(y, np.maximum(x, 0))
 
 
-def test_an_array_elsewhere_is_bound_anew() -> None:
-    """Other arrays of the same shapes in the next run are read and written."""
+@pytest.mark.parametrize("size", [3, SMALL])
+def test_an_array_elsewhere_is_bound_anew(size: int) -> None:
+    """Other arrays of the same shapes in the next run are read and written, small ones and large ones."""
     instance = _region("g (float[N] x) => (float[N] y) { y = Relu(x) }").instantiate(FrameResources())
     kept = []
     for number in range(4):
-        x, y = np.full(3, number, np.float32), np.empty(3, np.float32)
+        x, y = np.full(size, number, np.float32), np.empty(size, np.float32)
         instance.bind([x], [y])
         instance()
         kept.append((x, y))
     for x, y in kept:
         np.testing.assert_array_equal(x, y)
+
+
+def test_large_values_are_not_copied(monkeypatch: pytest.MonkeyPatch) -> None:
+    """onnxruntime gets the arrays' own memory, and only what is small has memory of its own here."""
+    instance = _region("g (float[N] x, float[M] z) => (float[N] y) { s = ReduceSum(z) y = Add(x, s) }").instantiate(
+        FrameResources()
+    )
+    x, z, y = np.ones(SMALL, np.float32), np.ones(8, np.float32), np.empty(SMALL, np.float32)
+    binding = instance._binding  # type: ignore[attr-defined]
+    seen: list[int] = []
+    make = binding._value
+
+    def value(array: Any, device: Any) -> Any:
+        seen.append(array.ctypes.data)
+        return make(array, device)
+
+    monkeypatch.setattr(binding, "_value", value)
+    for _ in range(3):
+        instance.bind([x, z], [y])
+        assert instance()[0] is y
+    assert {x.ctypes.data, y.ctypes.data} < set(seen)
+    assert z.ctypes.data not in seen
+    assert instance.reserved_bytes() == z.nbytes
+    assert y[0] == 9
+
+
+def test_results_are_the_callers() -> None:
+    """What a run returned stays as it is in the runs after it, where the engine gives no array to write to."""
+    instance = _region("g (float[N] x) => (float[N] y) { y = Relu(x) }").instantiate(FrameResources())
+    kept = []
+    for number in range(4):
+        instance.bind([np.full(3, number, np.float32)], [None])
+        kept.append(instance()[0])
+    assert [array.tolist() for array in kept] == [[number] * 3 for number in range(4)]
 
 
 def test_values_that_decide_shapes() -> None:
