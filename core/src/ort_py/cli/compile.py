@@ -12,7 +12,7 @@ from ort_py.api.compiling import compile_with
 from ort_py.cli.inputs import add_input_arguments, make_feeds
 from ort_py.cli.output import print_report
 from ort_py.cli.progress import Progress
-from ort_py.cli.sessions import add_session_arguments, limits_of
+from ort_py.cli.sessions import add_session_arguments, limits_of, providers_of
 from ort_py.engine.engine import Engine
 
 _LEVELS = {
@@ -89,7 +89,7 @@ def run(arguments: argparse.Namespace) -> int:
             arguments.model,
             arguments.output or Path(model.name).with_suffix(".ortpy"),
             _options(arguments),
-            arguments.providers,
+            providers_of(arguments),
             None,
             feeds=lambda engine: [] if arguments.no_run else _feeds(engine, arguments),
             made_up=not arguments.input,

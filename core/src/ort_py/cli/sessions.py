@@ -20,9 +20,18 @@ def add_session_arguments(parser: argparse.ArgumentParser, models: str | None = 
     parser.add_argument("model", metavar="MODEL", nargs=models, help="path of an ONNX model")
     parser.add_argument(
         "--providers",
+        "--provider",
         type=provider_names,
         metavar="A,B",
         help="providers in order of preference (default: every usable one by rank)",
+    )
+    parser.add_argument(
+        "--ep-option",
+        nargs=2,
+        action="append",
+        default=[],
+        metavar=("NAME", "KEY=VALUE"),
+        help="an option of a provider that --providers names; may be repeated",
     )
     add_limits_argument(parser)
 
@@ -45,6 +54,26 @@ def provider_names(text: str) -> list[str]:
     return names
 
 
+def providers_of(arguments: argparse.Namespace) -> list[str | tuple[str, dict[str, str]]] | None:
+    """The providers, with their options.
+
+    Raises:
+        OptionError: An option belongs to no provider that is named, or has no value.
+    """
+    names = arguments.providers or []
+    options: dict[str, dict[str, str]] = {name: {} for name in names}
+    for name, text in arguments.ep_option:
+        key, given, value = text.partition("=")
+        if name not in options or not given:
+            raise ort_py.OptionError(
+                f"--ep-option {name} {text} cannot be used.",
+                why="it is not NAME KEY=VALUE" if name in options else f"--providers does not name {name}",
+                fix="Write for example: --providers A --ep-option A threads=1.",
+            )
+        options[name][key] = value
+    return [(name, options[name]) if options[name] else name for name in names] or None
+
+
 def limits_of(arguments: argparse.Namespace) -> ort_py.Limits:
     return _LIMITS[arguments.limits]()
 
@@ -53,4 +82,4 @@ def open_session(arguments: argparse.Namespace) -> ort_py.InferenceSession:
     options = ort_py.SessionOptions()
     options.limits = limits_of(arguments)
     with Progress(f"loading {Path(arguments.model).name}"):
-        return ort_py.InferenceSession(arguments.model, options, providers=arguments.providers)
+        return ort_py.InferenceSession(arguments.model, options, providers=providers_of(arguments))

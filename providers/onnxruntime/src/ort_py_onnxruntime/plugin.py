@@ -73,7 +73,8 @@ class BridgeFactory(_Factory):
         """The provider's own options, and a door for others."""
         own = [OptionSpec(name, str, "", "forwarded to onnxruntime's provider") for name in self._route.options.split()]
         further = OptionSpec("further_options", str, "", "options that are not listed here: a JSON object")
-        return (*own, further)
+        small = OptionSpec("claim_small", bool, False, "also take regions with too little work for a call")
+        return (*own, further, small)
 
     def probe(self) -> Availability:
         """Whether the files of an installed onnxruntime, or of a plug-in for it, have the provider."""
@@ -102,7 +103,9 @@ class BridgeFactory(_Factory):
         from ort_py_onnxruntime.provider import OnnxruntimeProvider
         from ort_py_onnxruntime.settings import settings_of_one
 
-        return OnnxruntimeProvider(self._name, settings_of_one(self._name, options, context.threads))
+        settings = settings_of_one(self._name, options, context.threads)
+        small = bool(options["claim_small"])
+        return OnnxruntimeProvider(self._name, settings, keeps=context.caches, claims_small=small)
 
 
 class GeneralFactory(_Factory):

@@ -5,7 +5,13 @@ Comes after all other files of the package.
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
+
+import onnx
+
 from ort_py.contracts import (
+    ArtifactValidity,
     Capability,
     Claim,
     ClaimKind,
@@ -18,13 +24,25 @@ from ort_py.contracts import (
     RegionView,
     convex_groups,
 )
+from ort_py_onnxruntime.artifacts import pack, unpack, validity
 from ort_py_onnxruntime.region import OnnxruntimeRegion
 from ort_py_onnxruntime.routes import CPU
-from ort_py_onnxruntime.sessions import make_session, model_of
+from ort_py_onnxruntime.sessions import Model, make_kept_session, make_session, model_of
 from ort_py_onnxruntime.settings import Settings
 from ort_py_onnxruntime.support import Support, taken_by_providers
 
 __all__ = ["OnnxruntimeProvider"]
+
+_LARGE = 16_384
+"""Elements of a tensor from which work on it is worth a call: some 20 µs of a processor's."""
+
+_UNKNOWN = 64
+"""Guess for a size that only a run knows."""
+
+_HEAVY = frozenset(
+    {"Attention", "Conv", "ConvInteger", "ConvTranspose", "DeformConv", "Einsum", "GRU", "Gemm", "LSTM", "MatMul"}
+    | {"MatMulInteger", "QLinearConv", "QLinearMatMul", "RNN"}
+)
 
 
 class OnnxruntimeProvider(RegionProvider):
@@ -33,10 +51,14 @@ class OnnxruntimeProvider(RegionProvider):
     Args:
         name: The factory's name.
         settings: How its sessions are made.
+        keeps: Whether what is compiled may be kept on disk.
+        claims_small: Whether regions that are not worth a call are taken too.
     """
 
-    def __init__(self, name: str, settings: Settings) -> None:
+    def __init__(self, name: str, settings: Settings, *, keeps: bool = False, claims_small: bool = False) -> None:
+        self._claims_small = claims_small
         self._name = name
+        self._keeps = keeps
         self._settings = settings
         self._support = Support(settings.names)
         self._own_kernels = settings.names == (CPU,)
@@ -65,6 +87,15 @@ class OnnxruntimeProvider(RegionProvider):
         """Explain why a node is not handed over, or return None."""
         return self._support.refusal(node)
 
+    def group_refusal(self, nodes: Sequence[NodeSpec], graph: GraphView) -> str | None:
+        """A call of a device costs more than a few small sums: it takes a product, or a large tensor.
+
+        Not asked of onnxruntime's own kernels for processors, which are an oracle.
+        """
+        if self._own_kernels or self._claims_small or any(map(_pays, nodes)):
+            return None
+        return f"does not pay: too little work for a call, no product and no tensor of {_LARGE:,} elements or more"
+
     def get_capability(self, graph: GraphView, kernels: KernelLookup) -> Capability:
         """Regions of what onnxruntime has kernels for; where its CPU provider does not complete, of what it gives to
         the provider itself.
@@ -82,10 +113,13 @@ class OnnxruntimeProvider(RegionProvider):
                 ours, reason = set(), f"onnxruntime makes no session of it: {_line(error)}"
             taken += [index for index in claim.nodes if index in ours]
             refusals += [Refusal(index, reason) for index in claim.nodes if index not in ours]
-        claims = [
-            Claim(group, ClaimKind.COMPILE, f"one of a region of {len(group)}")
-            for group in convex_groups(graph, sorted(taken))
-        ]
+        claims = []
+        for group in convex_groups(graph, sorted(taken)):
+            small = self.group_refusal([graph.nodes[index] for index in group], graph)
+            if small is None:
+                claims.append(Claim(group, ClaimKind.COMPILE, f"one of a region of {len(group)}"))
+            else:
+                refusals += [Refusal(index, small) for index in group]
         return Capability(tuple(claims), tuple(refusals))
 
     def compile(self, region: RegionView) -> CompiledRegion:
@@ -96,8 +130,35 @@ class OnnxruntimeProvider(RegionProvider):
             Exception: Whatever onnxruntime raises.
         """
         model = model_of(region)
-        return OnnxruntimeRegion(make_session(model, self._settings), model.weights, self._settings.threads)
+        threads = self._settings.threads
+        if self._settings.completes or not self._keeps:
+            return OnnxruntimeRegion(make_session(model, self._settings), model.weights, threads)
+        session, made = make_kept_session(model, self._settings)
+        artifact = pack(made, self._settings) if made else None
+        return OnnxruntimeRegion(session, model.weights, threads, artifact)
+
+    def validate(self, artifact: bytes) -> ArtifactValidity:
+        """Return whether it was made by this onnxruntime, for these providers, options and devices."""
+        return validity(artifact, self._settings)
+
+    def restore(self, artifact: bytes) -> CompiledRegion:
+        """A session of what was compiled.
+
+        Raises:
+            Exception: Whatever onnxruntime raises.
+        """
+        model = Model(onnx.ModelProto.FromString(unpack(artifact)[1]), {})
+        return OnnxruntimeRegion(make_session(model, self._settings), {}, self._settings.threads)
 
 
 def _line(error: Exception) -> str:
-    return " ".join(str(error).split())[:300]
+    """What onnxruntime says, without the places in its source that it puts before."""
+    text = " ".join(str(error).split())
+    return (text.rpartition("[ONNXRuntimeError] : ")[2] or text)[:300]
+
+
+def _pays(node: NodeSpec) -> bool:
+    if node.domain or node.op_type in _HEAVY:
+        return True
+    sizes = [value.shape for value in (*node.inputs, *node.outputs) if value is not None]
+    return any(math.prod(dim if isinstance(dim, int) else _UNKNOWN for dim in shape or ()) >= _LARGE for shape in sizes)

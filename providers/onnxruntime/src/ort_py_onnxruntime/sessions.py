@@ -6,7 +6,10 @@ holds.
 
 from __future__ import annotations
 
+import contextlib
+import tempfile
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import onnx
@@ -19,12 +22,15 @@ from ort_py_onnxruntime.native import native, severity
 from ort_py_onnxruntime.routes import CPU
 from ort_py_onnxruntime.settings import Settings
 
-__all__ = ["Model", "assignments", "make_session", "model_of", "newest_opset"]
+__all__ = ["Model", "assignments", "make_kept_session", "make_session", "model_of", "newest_opset"]
 
 _IR_VERSION = 10
 """Of the models that it is given: they need no more, and onnxruntime has read it since 1.18."""
 
 _OLDEST = 17
+
+_GIVE_NOTHING: set[tuple[str, ...]] = set()
+"""Providers whose compilers were found to give nothing away in this process."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,12 +84,13 @@ def model_of(region: RegionView) -> Model:
     return Model(model, weights)
 
 
-def make_session(model: Model, settings: Settings, *, asking: bool = False) -> Any:
+def make_session(model: Model, settings: Settings, *, asking: bool = False, context: str = "") -> Any:
     """A session of onnxruntime with the providers of the settings.
 
     Args:
         asking: It is made to learn who gets which node: nodes stay as they are, and its CPU provider takes what the
             others leave.
+        context: File that onnxruntime writes the model to with what the providers' compilers made; none where empty.
 
     Raises:
         Fail: A provider that was asked for is not used: onnxruntime falls back silently.
@@ -101,6 +108,10 @@ def make_session(model: Model, settings: Settings, *, asking: bool = False) -> A
         options.add_session_config_entry("session.record_ep_graph_assignment_info", "1")
     elif not settings.completes:
         options.add_session_config_entry("session.disable_cpu_ep_fallback", "1")
+    if context:
+        options.add_session_config_entry("ep.context_enable", "1")
+        options.add_session_config_entry("ep.context_embed_mode", "1")
+        options.add_session_config_entry("ep.context_file_path", context)
     if model.weights:
         options.add_external_initializers(list(model.weights), [_Wrapped(value) for value in model.weights.values()])
     built_in = [used for used in settings.providers if not used.devices]
@@ -119,6 +130,30 @@ def make_session(model: Model, settings: Settings, *, asking: bool = False) -> A
             fix="Install what the provider needs, or do not name it.",
         )
     return session
+
+
+def make_kept_session(model: Model, settings: Settings) -> tuple[Any, bytes]:
+    """A session, and its model with what the providers' compilers made, in nodes called EPContext.
+
+    Returns:
+        The session; the model, empty where the providers give nothing away.
+
+    Raises:
+        Exception: As `make_session`.
+    """
+    if settings.names not in _GIVE_NOTHING:
+        with tempfile.TemporaryDirectory(prefix="ort-py-onnxruntime-", ignore_cleanup_errors=True) as folder:
+            written = Path(folder) / "context.onnx"
+            with contextlib.suppress(Exception):  # a plug-in without such nodes fails; then one is made without them
+                session = make_session(model, settings, context=str(written))
+                made = written.read_bytes() if written.exists() else b""
+                if made:
+                    return session, made
+                _GIVE_NOTHING.add(settings.names)
+                return session, b""
+    session = make_session(model, settings)
+    _GIVE_NOTHING.add(settings.names)  # only now is it known that the nodes were not what failed
+    return session, b""
 
 
 def assignments(session: Any) -> list[tuple[str, str]]:

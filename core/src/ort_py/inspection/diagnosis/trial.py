@@ -65,6 +65,9 @@ def try_provider(name: str, completing: Sequence[str]) -> TrialRun:
 
 
 def _said(session: InferenceSession, name: str) -> Iterator[str]:
+    for record in session.fallback_report:
+        if record.provider == name:
+            yield " ".join(record.reason.split())
     for node in session.placement:
         for provider, reason in node.refusals:
             if provider == name:
