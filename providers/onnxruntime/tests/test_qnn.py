@@ -16,6 +16,7 @@ import pytest
 from onnx import numpy_helper
 
 import ort_py as ort
+from ort_py.cache.writing import process_queue
 from ort_py.cli.main import main
 from ort_py_kit.graphs import model_from_text
 from ort_py_onnxruntime import artifacts, provider
@@ -40,12 +41,18 @@ def _run(session: ort.InferenceSession) -> None:
         assert session.placement.counts() == {QNN: 2}, session.placement
         (y,) = session.run(None, {"x": X})
     np.testing.assert_allclose(y, np.maximum(2 * X, 0), atol=2e-3)  # it computes in float16
+    process_queue().wait()  # until what is kept is on disk
 
 
 def _session(folder: Path) -> ort.InferenceSession:
     options = ort.SessionOptions()
     options.pin_cpu, options.cost_model, options.cache_dir = True, "always", str(folder)
     return ort.InferenceSession(_model(), options, providers=[(QNN, NPU), "CPUExecutionProvider"])
+
+
+@pytest.fixture(autouse=True)
+def _caches(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("ORT_PY_CACHE", raising=False)
 
 
 @pytest.fixture

@@ -57,12 +57,12 @@ def _fits(settings: Settings) -> dict[str, Any]:
     return {
         "onnxruntime": native().get_version_string(),
         "providers": [
-            [
-                used.name,
-                sorted(used.options.items()),
-                _version_of(used.name),
-                [_told(device) for device in used.devices],
-            ]
+            {
+                "name": used.name,
+                "version": _version_of(used.name),
+                "options": dict(used.options),
+                "devices": [_told(device) for device in used.devices],
+            }
             for used in settings.providers
         ],
     }

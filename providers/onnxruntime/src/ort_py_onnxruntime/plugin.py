@@ -105,7 +105,7 @@ class BridgeFactory(_Factory):
 
         settings = settings_of_one(self._name, options, context.threads)
         small = bool(options["claim_small"])
-        return OnnxruntimeProvider(self._name, settings, keeps=context.caches, claims_small=small)
+        return OnnxruntimeProvider(self._name, settings, claims_small=small)
 
 
 class GeneralFactory(_Factory):

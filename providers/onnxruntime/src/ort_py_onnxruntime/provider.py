@@ -51,14 +51,12 @@ class OnnxruntimeProvider(RegionProvider):
     Args:
         name: The factory's name.
         settings: How its sessions are made.
-        keeps: Whether what is compiled may be kept on disk.
         claims_small: Whether regions that are not worth a call are taken too.
     """
 
-    def __init__(self, name: str, settings: Settings, *, keeps: bool = False, claims_small: bool = False) -> None:
+    def __init__(self, name: str, settings: Settings, *, claims_small: bool = False) -> None:
         self._claims_small = claims_small
         self._name = name
-        self._keeps = keeps
         self._settings = settings
         self._support = Support(settings.names)
         self._own_kernels = settings.names == (CPU,)
@@ -131,7 +129,7 @@ class OnnxruntimeProvider(RegionProvider):
         """
         model = model_of(region)
         threads = self._settings.threads
-        if self._settings.completes or not self._keeps:
+        if self._settings.completes:
             return OnnxruntimeRegion(make_session(model, self._settings), model.weights, threads)
         session, made = make_kept_session(model, self._settings)
         artifact = pack(made, self._settings) if made else None

@@ -142,15 +142,14 @@ def make_kept_session(model: Model, settings: Settings) -> tuple[Any, bytes]:
         Exception: As `make_session`.
     """
     if settings.names not in _GIVE_NOTHING:
-        with tempfile.TemporaryDirectory(prefix="ort-py-onnxruntime-", ignore_cleanup_errors=True) as folder:
+        # A plug-in without such nodes fails, and so does a disk that is full; then a session is made without them.
+        with (
+            contextlib.suppress(Exception),
+            tempfile.TemporaryDirectory(prefix="ort-py-onnxruntime-", ignore_cleanup_errors=True) as folder,
+        ):
             written = Path(folder) / "context.onnx"
-            with contextlib.suppress(Exception):  # a plug-in without such nodes fails; then one is made without them
-                session = make_session(model, settings, context=str(written))
-                made = written.read_bytes() if written.exists() else b""
-                if made:
-                    return session, made
-                _GIVE_NOTHING.add(settings.names)
-                return session, b""
+            session = make_session(model, settings, context=str(written))
+            return session, written.read_bytes() if written.exists() else b""
     session = make_session(model, settings)
     _GIVE_NOTHING.add(settings.names)  # only now is it known that the nodes were not what failed
     return session, b""
