@@ -48,6 +48,15 @@ if importlib.util.find_spec("sympy"):
 
     optimizer.optimize_model(text, "bert", 1, 64, opt_level=0).save_model_to_file(str(folder / "optimised.onnx"))
 
+if importlib.util.find_spec("onnx_ir"):
+    from onnxruntime.quantization.matmul_nbits_quantizer import MatMulNBitsQuantizer
+
+    import onnx
+
+    quantizer = MatMulNBitsQuantizer(onnx.load(text), block_size=32, is_symmetric=True)
+    quantizer.process()
+    quantizer.model.save_model_to_file(str(folder / "nbits.onnx"))
+
 weight = np.random.default_rng(1).standard_normal((64, 32)).astype(np.float32)
 packed, scales, zeros = np.zeros((32, 2, 16), np.uint8), np.zeros(64, np.float32), np.zeros((32, 1), np.uint8)
 quantize_matmul_4bits(packed, weight, scales, zeros, 32, 32, 64, True)
@@ -61,6 +70,9 @@ TRANSFORMER = """<ir_version: 8, opset_import: ["": 17]> g (float[N, 64] x) => (
     q = MatMul(x, w1) k = MatMul(x, w2) t = Transpose <perm = [1, 0]> (k) s = MatMul(q, t)
     p = Softmax <axis = -1> (s) o = MatMul(p, x) y = MatMul(o, w3)
 }"""
+
+NEEDED = {"optimised": "sympy", "nbits": "onnx_ir"}
+"""Packages that tools need besides onnxruntime. `tests/packaging` makes an environment that has them."""
 
 
 def _write(file: Path, text: str, *shapes: tuple[int, ...]) -> None:
@@ -92,11 +104,12 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     return folders
 
 
-@pytest.mark.parametrize("name", ["static-MinMax", "static-Entropy", "dynamic", "preprocessed", "optimised"])
+@pytest.mark.parametrize("name", ["static-MinMax", "static-Entropy", "dynamic", "preprocessed", "optimised", "nbits"])
 def test_models_are_equal_node_for_node(written: dict[str, Path], name: str) -> None:
     """Weights to the last bit; what was calibrated as close as activations are."""
-    if name == "optimised" and importlib.util.find_spec("sympy") is None:
-        pytest.skip("onnxruntime.transformers needs sympy")
+    needed = NEEDED.get(name)
+    if needed is not None and importlib.util.find_spec(needed) is None:
+        pytest.skip(f"this tool of onnxruntime's needs {needed}, which is not installed")
     ours, theirs = (onnx.load(written[side] / f"{name}.onnx") for side in ("ours", "theirs"))
     for node in (*ours.graph.node, *theirs.graph.node):
         node.domain = node.domain  # written or not where it is empty, which means the same
@@ -118,9 +131,18 @@ def test_native_functions_are_onnxruntimes(written: dict[str, Path]) -> None:
         np.testing.assert_array_equal(ours[name], theirs[name])
 
 
-def test_tools_are_programs_too() -> None:
-    """As `python -m onnxruntime.quantization.preprocess`."""
-    command = [sys.executable, "-m", "ort_py.as_onnxruntime", "-m", "onnxruntime.quantization.preprocess", "--help"]
-    done = subprocess.run(command, check=False, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    assert "--input" in done.stdout
+def test_tools_are_programs_too(tmp_path: Path) -> None:
+    """As `python -m onnxruntime.quantization.preprocess`, which writes what it writes without ort-py."""
+    _write(tmp_path / "network.onnx", NETWORK, (8, 3, 3, 3), (16, 8, 3, 3), (16, 10))
+    tool = ["-m", "onnxruntime.quantization.preprocess", "--skip_symbolic_shape", "True"]
+    written = []
+    for name, module in (("ours", ["-m", "ort_py.as_onnxruntime"]), ("theirs", [])):
+        files = ["--input", str(tmp_path / "network.onnx"), "--output", str(tmp_path / f"{name}.onnx")]
+        done = subprocess.run([sys.executable, *module, *tool, *files], check=False, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+        written.append(onnx.load(tmp_path / f"{name}.onnx"))
+    ours, theirs = written
+    assert [(node.op_type, *node.input, *node.output) for node in ours.graph.node] == [
+        (node.op_type, *node.input, *node.output) for node in theirs.graph.node
+    ]
+    assert len(ours.graph.value_info) == len(theirs.graph.value_info)
