@@ -57,7 +57,7 @@ def _caches(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def made(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """What sessions of onnxruntime were made of."""
+    """The operators of each model that became a session of onnxruntime."""
     found: list[str] = []
     for name in ("make_kept_session", "make_session"):
         make = getattr(provider, name)

@@ -117,7 +117,7 @@ def test_large_values_are_not_copied(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_results_are_the_callers() -> None:
-    """What a run returned stays as it is in the runs after it, where the engine gives no array to write to."""
+    """Later runs leave a result as it is, also if the engine gives no array to write to."""
     instance = _region("g (float[N] x) => (float[N] y) { y = Relu(x) }").instantiate(FrameResources())
     kept = []
     for number in range(4):

@@ -132,7 +132,7 @@ def test_native_functions_are_onnxruntimes(written: dict[str, Path]) -> None:
 
 
 def test_tools_are_programs_too(tmp_path: Path) -> None:
-    """As `python -m onnxruntime.quantization.preprocess`, which writes what it writes without ort-py."""
+    """The program `onnxruntime.quantization.preprocess` writes the graph that it writes without ort-py."""
     _write(tmp_path / "network.onnx", NETWORK, (8, 3, 3, 3), (16, 8, 3, 3), (16, 10))
     tool = ["-m", "onnxruntime.quantization.preprocess", "--skip_symbolic_shape", "True"]
     written = []

@@ -14,7 +14,7 @@ from ort_py.cli.console import say
 from ort_py.cli.inputs import add_input_arguments, make_feeds
 from ort_py.cli.output import print_json, print_report, table
 from ort_py.cli.progress import Progress
-from ort_py.cli.sessions import add_session_arguments, limits_of, open_session
+from ort_py.cli.sessions import add_session_arguments, limits_of, open_session, providers_of
 from ort_py.errors import OptionError
 from ort_py.inspection.calibration import calibrate
 
@@ -56,7 +56,7 @@ def _tune(arguments: argparse.Namespace) -> int:
         report = ort_py.tune(
             arguments.model,
             options,
-            arguments.providers,
+            providers_of(arguments),
             inputs=feeds.values,
             seconds=arguments.seconds,
             remember=not arguments.forget,

@@ -6,6 +6,7 @@ Comes after all other files of the package.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
 
 import onnx
@@ -151,8 +152,7 @@ class OnnxruntimeProvider(RegionProvider):
 
 def _line(error: Exception) -> str:
     """What onnxruntime says, without the places in its source that it puts before."""
-    text = " ".join(str(error).split())
-    return (text.rpartition("[ONNXRuntimeError] : ")[2] or text)[:300]
+    return re.split(r"\[ONNXRuntimeError\] : \d+ : \w+ : ", " ".join(str(error).split()))[-1][:300]
 
 
 def _pays(node: NodeSpec) -> bool:
