@@ -10,6 +10,7 @@ import pytest
 from ort_py.contracts.kernel import KernelContext
 from ort_py.devices import Device
 from ort_py.errors import InvalidArgument
+from ort_py_array import gather as gathers
 from ort_py_array.gather import gather
 from ort_py_kit.kernel_runner import LocalKernelContext, make_node_spec
 
@@ -151,6 +152,13 @@ def test_bad_element_indices(indices: Any, message: str) -> None:
         run("GatherElements", [np.zeros((3, 4)), np.array(indices)], axis=1)
 
 
+@pytest.fixture(params=[0, 1 << 20], ids=["as many", "as few"])
+def either_way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tuples are looked up as many are, and as few."""
+    monkeypatch.setattr(gathers, "_FEW", request.param)
+
+
+@pytest.mark.usefixtures("either_way")
 @pytest.mark.parametrize("dtype", _TYPES, ids=str)
 @pytest.mark.parametrize(
     ("indices", "batch_dims"),
@@ -173,6 +181,18 @@ def test_gather_nd(indices: Any, batch_dims: int, dtype: Any) -> None:
     np.testing.assert_array_equal(result, expected.astype(dtype))
 
 
+@pytest.mark.usefixtures("either_way")
+def test_slices_lie_in_rows() -> None:
+    """However the indices lie: later kernels count on it."""
+    x, indices = np.arange(12.0, dtype=np.float32).reshape(3, 4), np.array([[0, 2], [1, 3], [2, 0]]).T
+    (result,) = run("GatherND", [x, indices[:, :2]])
+    np.testing.assert_array_equal(result, [x[0, 1], x[2, 3]])
+    (rows,) = run("GatherND", [x, np.asfortranarray([[[0], [2]], [[1], [1]]])])
+    assert rows.flags.c_contiguous
+    np.testing.assert_array_equal(rows, [[x[0], x[2]], [x[1], x[1]]])
+
+
+@pytest.mark.usefixtures("either_way")
 @pytest.mark.parametrize(
     ("indices", "batch_dims", "message"),
     [

@@ -15,6 +15,9 @@ from ort_py.devices import HOST
 from ort_py_array.checks import LARGE, check_indices, constant_input, index_error, normalized_axis
 from ort_py_array.indexing import element_positions, row_positions
 
+_FEW = 8192
+"""Numbers in tuples of indices up to which NumPy's own indices take a third to a half of the time of `take`."""
+
 
 def gather(ctx: KernelContext) -> KernelCallable:
     """Gather-1..13: ``take`` along `axis`; a single constant index becomes a view.
@@ -104,6 +107,10 @@ def gather_nd(ctx: KernelContext, x: Array, indices: Array, *, batch_dims: int =
         InvalidArgument: The shapes do not fit, or an index is out of range.
         LimitError: The result would be too large.
     """
+    if ctx.device == HOST and indices.ndim > 1 and not batch_dims and 0 < indices.size <= _FEW:
+        found = _few_slices(ctx, x, indices)
+        if found is not None:
+            return found
     rows = row_positions(ctx, x.shape, indices, batch_dims)
     inner = tuple(x.shape[batch_dims + indices.shape[-1] :])
     shape = (*rows.shape, *inner)
@@ -112,6 +119,20 @@ def gather_nd(ctx: KernelContext, x: Array, indices: Array, *, batch_dims: int =
         return ctx.xp.zeros(shape, x.dtype)
     matrix = x.reshape((-1, prod(inner)))
     return ctx.xp.take(matrix, rows.reshape(-1), axis=0).reshape(shape)
+
+
+def _few_slices(ctx: KernelContext, x: Array, indices: Array) -> Array | None:
+    """The slices that a few tuples name, by NumPy's own indices, which are slower than `take` for many; None where they
+    do not fit, which the general way explains."""
+    depth = indices.shape[-1]
+    if depth > x.ndim or not indices.flags.c_contiguous:  # the result lies as the indices do
+        return None
+    ctx.check_allocation((*indices.shape[:-1], *x.shape[depth:]), x.dtype)
+    try:
+        found: Array = x[tuple([indices[..., place] for place in range(depth)])]
+    except IndexError:
+        return None
+    return found
 
 
 _GATHER: dict[str, Any] = {"views": ((0, 0),), "strided": True, "implementation": f"{__name__}:gather"}
