@@ -7,6 +7,7 @@ source of each shape of instruction is made of integers counted here, never of a
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
 from functools import cache, partial
 from typing import Any, TypeAlias
@@ -78,6 +79,12 @@ def compile_into(step: KernelStep, arrays: Sequence[int]) -> Instruction:
     assert step.into is not None
     given = (*step.inputs, *arrays)
     return _maker(len(given), len(step.outputs), len(step.release))(step.into, given, step.outputs, step.release)
+
+
+def compile_kept(outputs: Sequence[int], results: Sequence[Any]) -> Instruction:
+    """``slots[outputs] = results``, which an earlier run made. Feeds, which such steps read, are not dropped early."""
+    give = itertools.repeat(results if len(results) > 1 else results[0]).__next__
+    return _maker(0, len(outputs), 0)(give, (), outputs, ())
 
 
 def with_check(instruction: Instruction, number: int, wanted: Sequence[tuple[int, tuple[int, ...]]]) -> Instruction:
@@ -179,11 +186,9 @@ def compile_contiguous(step: ContiguousStep) -> Instruction:
     make = step.array_module.ascontiguousarray
 
     def contiguous(array: Any) -> Any:
+        if type(array) is np.ndarray:
+            return array if array.flags.c_contiguous else contiguous_copy(array)
         # Sequences and absent values pass; NumPy would turn a 0-d array into a 1-d one.
-        if getattr(array, "ndim", 0) == 0:
-            return array
-        if type(array) is np.ndarray and not array.flags.c_contiguous:
-            return contiguous_copy(array)
-        return make(array)
+        return array if getattr(array, "ndim", 0) == 0 else make(array)
 
     return _maker(1, 1, len(step.release))(contiguous, step.inputs, step.outputs, step.release)

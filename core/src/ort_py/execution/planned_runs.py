@@ -7,11 +7,11 @@ back are not recorded forever: after a few, a signature must occur twice. Plans 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeAlias
 
 from ort_py.dtypes import TensorType
-from ort_py.execution.instructions import Instruction, Slots, compile_into, with_check
+from ort_py.execution.instructions import Instruction, Slots, compile_into, compile_kept, with_check
 from ort_py.execution.recording import RunRecord
 from ort_py.planning.plan import ExecutionPlan, KernelStep
 from ort_py.planning.reuse import ReusingStep, may_reuse, reusing_steps
@@ -33,14 +33,11 @@ _REMEMBERED = 64
 """Later signatures that are remembered until they come again."""
 
 
-class PlannedRun:
+class PlannedRun(NamedTuple):
     """A memory plan for one signature, and the instructions that write where it says."""
 
-    __slots__ = ("instructions", "plan")
-
-    def __init__(self, plan: MemoryPlan, instructions: list[Instruction]) -> None:
-        self.plan = plan
-        self.instructions = instructions
+    plan: MemoryPlan
+    instructions: list[Instruction]
 
 
 class Choice(NamedTuple):
@@ -99,6 +96,7 @@ class PlannedRuns:
         self._met: dict[Signature, None] = {}
         self._recorded = 0
         self._unsteady: set[int] = set()
+        self._reuses = reuses_memory
         self._reusing: list[ReusingStep] | None = None if reuses_memory else []
         # Results of plug-ins' kernels are checked when a run is recorded, so new signatures are recorded.
         self._checked = any(isinstance(step, KernelStep) and step.check is not None for step in plan.steps)
@@ -145,7 +143,10 @@ class PlannedRuns:
         Returns:
             None where the plan has no steps: then there is nothing more to record.
         """
-        record = RunRecord(self._plan.steps, slots)
+        from ort_py.planning.fixed_values import steps_fixed_by_shapes  # only a run that is recorded needs it
+
+        fixed = steps_fixed_by_shapes(self._plan, self._steady(signature)) if self._reuses else ()
+        record = RunRecord(self._plan.steps, slots, fixed)
         instructions = record.instructions(self._instructions, peak_of_body)
         if not instructions:
             self.over = True
@@ -164,28 +165,32 @@ class PlannedRuns:
             self.high_water, self.largest = record.high_water, record.largest()
         if self._reusing is None:
             self._reusing = reusing_steps(self._plan) if may_reuse(self._plan) else []
-        shapes = (key,) if self.only else key
-        steady = self._fixed.union(slot for slot, shape in zip(self.asked, shapes, strict=True) if shape is not None)
         unsteady = self._unsteady
-        planned = self._planned(record, steady, unsteady) if self._reusing else None
+        planned = self._planned(record, self._steady(key), unsteady) if self._reusing or record.kept else None
         with self._lock.held():
             if unsteady is not self._unsteady:
                 return  # another thread found out more meanwhile
             self._plans[key] = planned
             if len(self._plans) > _MOST_PLANS:
                 del self._plans[next(iter(self._plans))]
-            nothing_to_plan = not self._reusing or (planned is None and not self.asked)
+            nothing_to_plan = planned is None and not (self._reusing and self.asked)
             self.over = nothing_to_plan and not self._checked
 
+    def _steady(self, signature: Signature) -> set[int]:
+        """Slots of inputs that hold the same shape in every run of a signature."""
+        shapes = (signature,) if self.only else signature
+        return self._fixed.union(slot for slot, shape in zip(self.asked, shapes, strict=True) if shape is not None)
+
     def _planned(self, record: RunRecord, steady: set[int], unsteady: set[int]) -> PlannedRun | None:
-        from ort_py.planning.memory_plan import plan_memory  # a program of one region has nothing to plan
+        from ort_py.planning.memory_plan import NO_MEMORY, plan_memory  # a program of one region has nothing to plan
 
         assert self._reusing is not None  # it was found before
-        plan = plan_memory(self._plan, self._reusing, record.seen, steady, unsteady)
-        return None if plan is None else PlannedRun(plan, self._writing(plan))
+        reusing = [one for one in self._reusing if one.number not in record.kept]
+        plan = plan_memory(self._plan, reusing, record.seen, steady, unsteady) or (NO_MEMORY if record.kept else None)
+        return None if plan is None else PlannedRun(plan, self._writing(plan, record.kept))
 
-    def _writing(self, memory: MemoryPlan) -> list[Instruction]:
-        """The instructions that write into the arrays of a memory plan, which are in the slots behind the others."""
+    def _writing(self, memory: MemoryPlan, kept: Mapping[int, Sequence[Any]]) -> list[Instruction]:
+        """Instructions that write into a memory plan's arrays, behind the other slots; `kept` results replace steps."""
         instructions = list(self._instructions)
         base = len(self._plan.template)
         for number, indices in memory.steps.items():
@@ -194,6 +199,8 @@ class PlannedRuns:
             instructions[number] = compile_into(step, [base + index for index in indices])
         for number, wanted in memory.checks.items():
             instructions[number] = with_check(instructions[number], number, wanted)
+        for number, results in kept.items():
+            instructions[number] = compile_kept(self._plan.steps[number].outputs, results)
         return instructions
 
 

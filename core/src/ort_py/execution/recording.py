@@ -6,7 +6,7 @@ after each step. It does not choose places: `planning.memory_plan` finds them in
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -20,22 +20,29 @@ if TYPE_CHECKING:
 _SHOWN = 10
 """Nodes in the list of the largest."""
 
+_KEPT_BYTES = 256 << 10
+"""Bytes of the results of a step up to which they are kept: what is larger takes longer than a step's overhead."""
+
 
 class RunRecord:
     """Record of one run of one plan; bodies keep their own.
 
     Args:
         slots: The frame's slots as the run begins: what they hold is not the run's.
+        fixed: Numbers of the steps whose results are kept.
 
     Attributes:
+        kept: Results of those of them that are not large, by number.
         seen: Content of each slot that held an array, by slot.
         high_water: The most bytes that were alive at once.
     """
 
-    def __init__(self, steps: tuple[Step, ...], slots: Slots) -> None:
+    def __init__(self, steps: tuple[Step, ...], slots: Slots, fixed: Collection[int] = ()) -> None:
+        self.kept: dict[int, list[Any]] = {}
         self.seen: dict[int, SeenValue] = {}
         self.high_water = 0
         self._steps = steps
+        self._fixed = fixed
         self._given = {id(owner) for value in slots for owner, _ in _owners(value)}
         # By the identity of the memory's owner: slots that hold it, bytes, number of the step that made it. Owners in
         # a slot are alive, so no two have one identity.
@@ -63,6 +70,8 @@ class RunRecord:
             _run_checked(step, s)
         else:
             instruction(s)
+        if number in self._fixed and sum(size for slot in step.outputs for _, size in _owners(s[slot])) <= _KEPT_BYTES:
+            self.kept[number] = [s[slot] for slot in step.outputs]
         for slot in step.outputs:
             if slot not in step.release:
                 self._note(number, slot, s[slot])

@@ -17,6 +17,7 @@ from ort_py.kernels.services import KernelConstants
 from ort_py.partition.assignment import Region, RunnerKind
 from ort_py.planning.aliasing import outputs_to_copy
 from ort_py.planning.constants import ConstantPool
+from ort_py.planning.fixed_values import is_deterministic
 from ort_py.planning.lifetimes import with_releases
 from ort_py.planning.plan import ExecutionPlan, KernelStep, PlanInput, PlanOutput, RegionStep
 from ort_py.planning.resources import PlanResources
@@ -254,6 +255,7 @@ class GraphPlanner:
                 node_count=len(region.nodes),
                 stand_in=None if resources.stand_ins is None else resources.stand_ins.of(region, resources),
                 admissions=self._admissions(region),
+                deterministic=all(is_deterministic(node.op_type, node.domain) for node in region.nodes),
             )
         )
 

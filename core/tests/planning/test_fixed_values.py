@@ -1,0 +1,118 @@
+"""Steps whose results follow from shapes: found in a plan, made once a signature, and made again for another."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+
+from core.tests.driving import Driven, HostProvider, drive, floats
+from ort_py.contracts import KernelDef
+from ort_py.execution import recording
+from ort_py.execution.watch import RunWatch
+from ort_py.planning.fixed_values import is_deterministic, steps_fixed_by_shapes
+from ort_py.profiling.recorder import Recorder
+
+TEXT = """
+g (float[n] x) => (float[n] y, int64[1] area) {
+  size = Shape(x)
+  double = Add(size, size)
+  area = Mul(double, size)
+  factor = Cast <to = 1> (double)
+  noise = RandomUniformLike(x)
+  grown = Mul(x, factor)
+  y = Add(grown, noise)
+}
+"""
+"""Returns ``2 n x`` and ``2 n²``; what is random here is zero."""
+
+
+def counting() -> tuple[HostProvider, Counter[str]]:
+    """A provider with the operators of `TEXT`, and how often each of them was called."""
+    calls: Counter[str] = Counter()
+
+    def kernel(name: str, function: Callable[..., Any]) -> KernelDef:
+        def call(*arrays: Any) -> Any:
+            calls[name] += 1
+            return function(*arrays)
+
+        return KernelDef(name, lambda _ctx: call, since=1, until=99, implementation="ort_py:believed")
+
+    functions: dict[str, Callable[..., Any]] = {
+        "Shape": lambda x: np.array(x.shape, np.int64),
+        "Add": np.add,
+        "Mul": np.multiply,
+        "Cast": lambda x: x.astype(np.float32),
+        "RandomUniformLike": np.zeros_like,
+    }
+    return HostProvider([kernel(name, function) for name, function in functions.items()]), calls
+
+
+def checked(driven: Driven, length: int, watch: RunWatch | None = None) -> tuple[Any, Any]:
+    """One run, whose results are looked at."""
+    x = floats(length, seed=length)
+    y, area = driven.run({"x": x}, watch)
+    np.testing.assert_array_equal(y, x * np.float32(2 * length))
+    np.testing.assert_array_equal(area, [2 * length * length])
+    return y, area
+
+
+def test_what_follows_from_shapes() -> None:
+    """Sizes and numbers made of them do; a result of the model, data and what is random do not."""
+    plan = drive(TEXT, counting()[0]).plan
+    found = steps_fixed_by_shapes(plan, {value.slot for value in plan.inputs})
+    assert [plan.steps[number].location.op_type for number in sorted(found)] == ["Shape", "Add", "Cast"]
+    assert not steps_fixed_by_shapes(plan, ())
+
+
+def test_sizes_are_computed_once_a_signature() -> None:
+    """Later runs of the same shapes compute what they have to; another shape begins anew, and the first comes back."""
+    provider, calls = counting()
+    driven = drive(TEXT, provider)
+    for _ in range(3):
+        checked(driven, 5)
+    assert calls == {"Shape": 1, "Cast": 1, "Add": 1 + 3, "Mul": 3 + 3, "RandomUniformLike": 3}
+    checked(driven, 6)
+    checked(driven, 6)
+    checked(driven, 5)
+    assert (calls["Shape"], calls["RandomUniformLike"]) == (2, 6)
+
+
+def test_a_caller_may_write_to_results() -> None:
+    """What a run returned is the caller's: writing to it changes no later run."""
+    driven = drive(TEXT, counting()[0])
+    for _ in range(4):
+        for result in checked(driven, 7):
+            result[...] = -1
+
+
+def test_watched_runs_are_alike() -> None:
+    """Profiled runs, runs with a limit of time, and runs whose memory is counted."""
+    driven = drive(TEXT, counting()[0])
+    for watch in (None, RunWatch(recorder=Recorder()), RunWatch(seconds=60), RunWatch(memory_bytes=10_000), None):
+        checked(driven, 4, watch)
+
+
+def test_large_results_are_made_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They would take memory for time that they do not save."""
+    monkeypatch.setattr(recording, "_KEPT_BYTES", 4)
+    provider, calls = counting()
+    driven = drive(TEXT, provider)
+    for _ in range(3):
+        checked(driven, 5)
+    assert calls["Shape"] == 3  # eight bytes
+    assert calls["Cast"] == 1  # four
+
+
+def test_random_operators_are_those_of_onnx() -> None:
+    """ONNX marks them; operators with graphs are no kernels, and AffineGrid is a function of deterministic ones."""
+    marked = onnx.defs.OpSchema.NodeDeterminism.NonDeterministic
+    random = {schema.name for schema in onnx.defs.get_all_schemas() if getattr(schema, "node_determinism") == marked}  # noqa: B009 - the stub does not know it
+    for name in random - {"AffineGrid", "If", "Loop", "Scan", "SequenceMap"}:
+        assert not is_deterministic(name, "")
+    assert is_deterministic("Range", "")
+    assert not is_deterministic("Range", "com.example")
