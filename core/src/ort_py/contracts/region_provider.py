@@ -7,7 +7,7 @@ decides. Comes between `provider`, which it implements, and the providers that c
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from ort_py.contracts.capability import Capability, Claim, ClaimKind, Refusal
@@ -63,8 +63,8 @@ def convex_groups(graph: GraphView, able: Iterable[int], *, joins_readers: bool 
     """Connected groups that no path leaves and enters again, each as large as a walk in order makes it.
 
     A node's level counts how often the paths to it left the set and came back: what is of one level is convex together.
-    A node that reads constants alone may be as late as its readers let it be: with them, in one group. Linear in the
-    graph.
+    A node that reads constants alone may be as late as its readers let it be: with them, in one group. So may all
+    nodes, where that gives fewer groups. Linear in the graph.
 
     Args:
         graph: The graph.
@@ -75,44 +75,46 @@ def convex_groups(graph: GraphView, able: Iterable[int], *, joins_readers: bool 
         Sorted indices a group, groups in the order of their first nodes.
     """
     wanted = set(able)
+    behind: list[list[int]] = []
     level = [0] * len(graph.nodes)
-    near: list[list[int]] = [[] for _ in graph.nodes]
+    near: dict[int, list[int]] = {index: [] for index in sorted(wanted)}
     first: dict[str, int] = {}
     for node in graph.nodes:
-        index = node.index
-        inside = index in wanted
+        index, inside = node.index, node.index in wanted
+        behind.append([reader for one in node.outputs if one is not None for reader in graph.consumers(one.name)])
+        for reader in behind[-1]:
+            level[reader] = max(level[reader], level[index] + (inside and reader not in wanted))
+            if inside and reader in wanted:
+                near[index].append(reader)
+                near[reader].append(index)
         for value in node.inputs if inside and joins_readers else ():
-            if value is None or (other := first.setdefault(value.name, index)) == index:
-                continue
-            if graph.constant(value.name) is None:
+            if value is not None and graph.constant(value.name) is None:
+                other = first.setdefault(value.name, index)
                 near[index].append(other)
                 near[other].append(index)
-        here = level[index]
-        for value in node.outputs:
-            for reader in graph.consumers(value.name) if value is not None else ():
-                if inside and reader in wanted:
-                    near[index].append(reader)
-                    near[reader].append(index)
-                after = here + (inside and reader not in wanted)
-                level[reader] = max(level[reader], after)
+    late = level.copy()
     for node in reversed(graph.nodes):
-        if node.index in wanted and all(
-            value is None or graph.constant(value.name) is not None for value in node.inputs
-        ):
-            readers = [reader for value in node.outputs if value is not None for reader in graph.consumers(value.name)]
-            level[node.index] = min((level[one] - (one not in wanted) for one in readers), default=level[node.index])
+        index, inside = node.index, node.index in wanted
+        free = inside and all(one is None or graph.constant(one.name) is not None for one in node.inputs)
+        for levels in (level, late) if free else (late,):
+            bounds = (levels[reader] - (inside and reader not in wanted) for reader in behind[index])
+            levels[index] = min(bounds, default=levels[index])
+    return min((_connected(near, levels) for levels in (level, late)), key=len)
+
+
+def _connected(near: Mapping[int, Sequence[int]], level: Sequence[int]) -> list[tuple[int, ...]]:
+    """Groups of nodes of one level, each connected by way of its own nodes; `near` has the neighbours of each node."""
     groups: list[tuple[int, ...]] = []
-    left = set(wanted)
-    for start in sorted(wanted):
-        if start not in left:
-            continue
-        left.discard(start)
-        group, pending = [start], [start]
+    left = dict.fromkeys(near)
+    while left:
+        group, pending = [], [next(iter(left))]
+        del left[pending[0]]
         while pending:
-            for other in near[pending.pop()]:
-                if other in left and level[other] == level[start]:
-                    left.discard(other)
-                    group.append(other)
+            index = pending.pop()
+            group.append(index)
+            for other in near[index]:
+                if other in left and level[other] == level[index]:
+                    del left[other]
                     pending.append(other)
         groups.append(tuple(sorted(group)))
     return groups
