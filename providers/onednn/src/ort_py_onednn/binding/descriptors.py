@@ -125,6 +125,13 @@ class Desc:
         return cls.strided(dims, (channels * math.prod(spatial), 1, *strides), dtype)
 
     @classmethod
+    def picture(cls, matrix: Sequence[int], dtype: Element = F32) -> Desc:
+        """A plain matrix as a picture one pixel high, whose channels are its columns: channels last, also of one row,
+        which code for convolutions tells by the strides of dimensions of 1."""
+        rows, columns = matrix
+        return _strided((1, columns, 1, rows), (columns * rows, 1, columns * rows, columns), dtype)
+
+    @classmethod
     def any(cls, dims: Sequence[int], dtype: Element = F32) -> Desc:
         """Dimensions for which a primitive chooses the layout."""
         return _any(tuple(dims), dtype)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from ort_py_onednn.binding._dnnl import ffi
@@ -18,6 +19,7 @@ __all__ = [
     "concatenation",
     "convolution",
     "eltwise",
+    "handle_of",
     "layer_normalization",
     "local_response",
     "matmul",
@@ -35,7 +37,13 @@ _WEIGHTS = {Argument.WEIGHTS: (Query.WEIGHTS_MD, 0)}
 _BIAS = {Argument.BIAS: (Query.WEIGHTS_MD, 1)}
 
 
-def _handle(desc: Desc | None) -> Any:
+_FASTER_CONVOLUTIONS = {"brgconv_1x1:avx2": "jit_1x1:avx2"}
+"""Code that oneDNN prefers, and other code for the same layouts that takes less time: on a Zen 3, for 11 pointwise
+convolutions of SqueezeNet, Inception and ResNet-50, 0.85 to 1.0 of it, 0.93 on average, and 1.06 for one of them."""
+
+
+def handle_of(desc: Desc | None) -> Any:
+    """oneDNN's object for a layout; that of an absent operand is null."""
     return ffi.NULL if desc is None else desc.handle
 
 
@@ -78,30 +86,38 @@ def convolution(
         else (e.c.dnnl_convolution_forward_primitive_desc_create, Algorithm.CONVOLUTION_DIRECT)
     )
     gaps = [dilation - 1 for dilation in dilations]
-
-    def create(pd: Any, attr: Any) -> int:
-        return int(
-            call(
-                pd,
-                e.handle,
-                FORWARD_INFERENCE,
-                algorithm,
-                src.handle,
-                weights.handle,
-                _handle(bias),
-                dst.handle,
-                list(strides),
-                gaps,
-                list(begin),
-                list(end),
-                attr,
-            )
-        )
-
     inner = math.prod(weights.dims) // max(1, dst.dims[1])
     misread = Argument.SRC in scaling.zero_points and (transposed or _is_unusual(src, weights, geometry))
-    avoids = _has_tiles if misread else None
-    return Primitive("convolution", create, _SRC | _WEIGHTS | _BIAS | _DST, posts, scaling, each=inner, avoids=avoids)
+
+    def made(source: Desc, target: Desc, avoids: Callable[[str], bool] | None) -> Primitive:
+        def create(pd: Any, attr: Any) -> int:
+            return int(
+                call(
+                    pd,
+                    e.handle,
+                    FORWARD_INFERENCE,
+                    algorithm,
+                    source.handle,
+                    weights.handle,
+                    handle_of(bias),
+                    target.handle,
+                    list(strides),
+                    gaps,
+                    list(begin),
+                    list(end),
+                    attr,
+                )
+            )
+
+        arguments = _SRC | _WEIGHTS | _BIAS | _DST
+        return Primitive("convolution", create, arguments, posts, scaling, each=inner, avoids=avoids)
+
+    found = made(src, dst, _has_tiles if misread else None)
+    faster = _FASTER_CONVOLUTIONS.get(found.implementation)
+    if faster is not None:
+        with contextlib.suppress(Unimplemented):
+            return made(found.arguments[Argument.SRC], found.arguments[Argument.DST], lambda name: name != faster)
+    return found
 
 
 def _has_tiles(implementation: str) -> bool:
@@ -144,7 +160,7 @@ def matmul(
     def create(pd: Any, attr: Any) -> int:
         return int(
             e.c.dnnl_matmul_primitive_desc_create(
-                pd, e.handle, src.handle, weights.handle, _handle(bias), dst.handle, attr
+                pd, e.handle, src.handle, weights.handle, handle_of(bias), dst.handle, attr
             )
         )
 

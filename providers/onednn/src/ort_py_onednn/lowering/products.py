@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections.abc import Mapping, Sequence
 
 from ort_py_onednn.binding import primitives
 from ort_py_onednn.binding.constants import F32, INTEGERS, Argument, Binary, Element
 from ort_py_onednn.binding.descriptors import Desc
+from ort_py_onednn.binding.picture_products import FASTER, picture_product, weights_seen
 from ort_py_onednn.binding.primitive import PostOp, Primitive, Unimplemented
 from ort_py_onednn.graph.functions import linear
 from ort_py_onednn.graph.operation import Combine, Operation, Post
@@ -100,6 +102,8 @@ def _product(
     others = [held or Desc.any(b.dims, dtype)] if fixed else _layouts(b, dtype)
     if fixed and held is not None:
         others.append(Desc.any(b.dims, dtype))
+    weight = b.weight if fixed and seen.is_plain else None
+    pictured = seen if weight is None else weights_seen(b.dims)
 
     def build(chain: Sequence[PostOp]) -> Primitive:
         best: Primitive | None = None
@@ -109,6 +113,10 @@ def _product(
                     found = primitives.matmul(src, weights, vector, result, chain, scaling)
                 except Unimplemented:
                     continue
+                if weight is not None and (faster := FASTER.get(found.implementation)):
+                    layout = weight.first_layout(pictured.dims) or Desc.any(pictured.dims)
+                    with contextlib.suppress(Unimplemented):
+                        return picture_product(Desc.plain(a.dims), layout, vector, result, faster, chain)
                 if not found.is_reference:
                     return found
                 best = best or found
@@ -117,7 +125,8 @@ def _product(
         return best
 
     def values(primitive: Primitive) -> Mapping[int, Value]:
-        weights = Value(seen, None, b.shape, b.weight) if fixed else b
+        as_picture = len(primitive.arguments[Argument.WEIGHTS].dims) > rank
+        weights = Value(pictured if as_picture else seen, None, b.shape, b.weight) if fixed else b
         given = {
             **given_too,
             Argument.SRC: planner.in_layout(a, primitive.arguments[Argument.SRC]),
