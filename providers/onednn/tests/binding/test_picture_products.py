@@ -71,9 +71,9 @@ def _product(primitive: Primitive, a: Array, b: Array, bias: Array | None, into:
     """The result; `into` is what the destination holds before."""
     wanted = primitive.arguments[Argument.WEIGHTS]
     packed = np.zeros(wanted.nbytes // 4 + 64, np.float32)
-    seen = weights_seen(b.shape)
+    seen = weights_seen(Desc.strided(b.shape, [step // 4 for step in b.strides]))
     order = primitives.reorder(seen, wanted)
-    _executed(order, {Argument.SRC: (seen, b, 0), Argument.DST: (wanted, packed, 0)})
+    _executed(order, {Argument.SRC: (seen, b.T if b.flags.f_contiguous else b, 0), Argument.DST: (wanted, packed, 0)})
     target, skip = _fenced(into, _UNTOUCHED), 4 * _FENCE
     given = {
         Argument.SRC: (primitive.arguments[Argument.SRC], _fenced(a, math.nan), skip),
@@ -116,6 +116,9 @@ def test_products_of_any_size(rows: int, depth: int, columns: int) -> None:
     found = _product(_made(rows, depth, columns), a, b, bias, np.zeros((rows, columns), np.float32))
     expected = a.astype(np.float64) @ b.astype(np.float64) + bias
     np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5 * math.sqrt(depth))
+    turned = np.asfortranarray(b)
+    again = _product(_made(rows, depth, columns), a, turned, bias, np.zeros((rows, columns), np.float32))
+    np.testing.assert_array_equal(again, found)
 
 
 @pytest.mark.parametrize("depth", [5, 8, 13])

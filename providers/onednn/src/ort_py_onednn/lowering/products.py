@@ -102,8 +102,8 @@ def _product(
     others = [held or Desc.any(b.dims, dtype)] if fixed else _layouts(b, dtype)
     if fixed and held is not None:
         others.append(Desc.any(b.dims, dtype))
-    weight = b.weight if fixed and seen.is_plain else None
-    pictured = seen if weight is None else weights_seen(b.dims)
+    weight = b.weight if fixed and not given_too else None
+    pictured = seen if weight is None else weights_seen(seen)
 
     def build(chain: Sequence[PostOp]) -> Primitive:
         best: Primitive | None = None
