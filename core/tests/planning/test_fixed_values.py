@@ -108,6 +108,35 @@ def test_large_results_are_made_again(monkeypatch: pytest.MonkeyPatch) -> None:
     assert calls["Cast"] == 1  # four
 
 
+def test_shapes_of_results_are_looked_at() -> None:
+    """What follows from the shape of a result is kept, until a run makes another shape of the same inputs."""
+    provider, calls = counting()
+    length = [3]
+
+    def cut(x: Any) -> Any:
+        return x[: length[0]]
+
+    kernels = [
+        *provider.kernel_registry(),
+        KernelDef("Relu", lambda _ctx: cut, since=1, until=99, implementation="ort_py:x"),
+    ]
+    text = (
+        "g (float[n] x) => (float[m] y) { a = Relu(x) s = Shape(a) b = Mul(s, s) f = Cast <to = 1> (b) y = Mul(a, f) }"
+    )
+    driven, x = drive(text, HostProvider(kernels)), floats(9)
+    for number in (3, 3, 3, 5, 3, 5, 5, 0, 3):
+        length[0] = number
+        (y,) = driven.run({"x": x})
+        np.testing.assert_array_equal(y, x[:number] * np.float32(number * number))
+        if number == 5 and calls["Shape"] == 1:
+            pytest.fail("the shape was not looked at")
+    assert calls["Shape"] == 1 + 6  # once for the three first runs, then in each
+    plan = driven.plan
+    steady = {value.slot for value in plan.inputs}
+    assert len(steps_fixed_by_shapes(plan, steady)) == 3
+    assert not steps_fixed_by_shapes(plan, steady, unsteady={0})
+
+
 def test_random_operators_are_those_of_onnx() -> None:
     """ONNX marks them; operators with graphs are no kernels, and AffineGrid is a function of deterministic ones."""
     marked = onnx.defs.OpSchema.NodeDeterminism.NonDeterministic

@@ -7,9 +7,9 @@ source of each shape of instruction is made of integers counted here, never of a
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Sequence
 from functools import cache, partial
+from itertools import repeat
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -83,8 +83,7 @@ def compile_into(step: KernelStep, arrays: Sequence[int]) -> Instruction:
 
 def compile_kept(outputs: Sequence[int], results: Sequence[Any]) -> Instruction:
     """``slots[outputs] = results``, which an earlier run made. Feeds, which such steps read, are not dropped early."""
-    give = itertools.repeat(results if len(results) > 1 else results[0]).__next__
-    return _maker(0, len(outputs), 0)(give, (), outputs, ())
+    return _maker(0, len(outputs), 0)(repeat(results if len(results) > 1 else results[0]).__next__, (), outputs, ())
 
 
 def with_check(instruction: Instruction, number: int, wanted: Sequence[tuple[int, tuple[int, ...]]]) -> Instruction:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeAlias
 from ort_py.dtypes import TensorType
 from ort_py.execution.instructions import Instruction, Slots, compile_into, compile_kept, with_check
 from ort_py.execution.recording import RunRecord
+from ort_py.planning.fixed_values import reads_shape, steps_fixed_by_shapes
 from ort_py.planning.plan import ExecutionPlan, KernelStep
 from ort_py.planning.reuse import ReusingStep, may_reuse, reusing_steps
 from ort_py.platform.forks import ProcessLock
@@ -143,9 +144,7 @@ class PlannedRuns:
         Returns:
             None where the plan has no steps: then there is nothing more to record.
         """
-        from ort_py.planning.fixed_values import steps_fixed_by_shapes  # only a run that is recorded needs it
-
-        fixed = steps_fixed_by_shapes(self._plan, self._steady(signature)) if self._reuses else ()
+        fixed = steps_fixed_by_shapes(self._plan, self._steady(signature), self._unsteady) if self._reuses else ()
         record = RunRecord(self._plan.steps, slots, fixed)
         instructions = record.instructions(self._instructions, peak_of_body)
         if not instructions:
@@ -173,8 +172,7 @@ class PlannedRuns:
             self._plans[key] = planned
             if len(self._plans) > _MOST_PLANS:
                 del self._plans[next(iter(self._plans))]
-            nothing_to_plan = planned is None and not (self._reusing and self.asked)
-            self.over = nothing_to_plan and not self._checked
+            self.over = planned is None and not (self._reusing and self.asked) and not self._checked
 
     def _steady(self, signature: Signature) -> set[int]:
         """Slots of inputs that hold the same shape in every run of a signature."""
@@ -182,12 +180,19 @@ class PlannedRuns:
         return self._fixed.union(slot for slot, shape in zip(self.asked, shapes, strict=True) if shape is not None)
 
     def _planned(self, record: RunRecord, steady: set[int], unsteady: set[int]) -> PlannedRun | None:
-        from ort_py.planning.memory_plan import NO_MEMORY, plan_memory  # a program of one region has nothing to plan
+        from ort_py.planning.memory_plan import MemoryPlan, plan_memory  # a program of one region has nothing to plan
 
         assert self._reusing is not None  # it was found before
         reusing = [one for one in self._reusing if one.number not in record.kept]
-        plan = plan_memory(self._plan, reusing, record.seen, steady, unsteady) or (NO_MEMORY if record.kept else None)
-        return None if plan is None else PlannedRun(plan, self._writing(plan, record.kept))
+        plan = plan_memory(self._plan, reusing, record.seen, steady, unsteady) or MemoryPlan((), {}, {}, {})
+        if not (plan.values or record.kept):
+            return None
+        steps, checks = self._plan.steps, dict(plan.checks)
+        made = {slot: number for number, one in enumerate(steps) if number not in record.kept for slot in one.outputs}
+        for slot in made.keys() & {steps[number].inputs[0] for number in record.kept if reads_shape(steps[number])}:
+            checks[made[slot]] = (*checks.get(made[slot], ()), (slot, record.seen[slot].shape))
+        plan = MemoryPlan(plan.values, plan.steps, checks, plan.sizes)
+        return PlannedRun(plan, self._writing(plan, record.kept))
 
     def _writing(self, memory: MemoryPlan, kept: Mapping[int, Sequence[Any]]) -> list[Instruction]:
         """Instructions that write into a memory plan's arrays, behind the other slots; `kept` results replace steps."""

@@ -255,7 +255,8 @@ class GraphPlanner:
                 node_count=len(region.nodes),
                 stand_in=None if resources.stand_ins is None else resources.stand_ins.of(region, resources),
                 admissions=self._admissions(region),
-                deterministic=all(is_deterministic(node.op_type, node.domain) for node in region.nodes),
+                deterministic=provider.device == HOST
+                and all(is_deterministic(node.op_type, node.domain) for node in region.nodes),
             )
         )
 

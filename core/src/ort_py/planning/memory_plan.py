@@ -66,10 +66,6 @@ class MemoryPlan:
     sizes: Mapping[Device, int]
 
 
-NO_MEMORY = MemoryPlan((), {}, {}, {})
-"""The plan of a run whose kernels make all their arrays."""
-
-
 def plan_memory(
     plan: ExecutionPlan,
     reusing: Sequence[ReusingStep],

@@ -136,7 +136,7 @@ class RegionStep(BaseStep):
         node_count: Nodes it stands for.
         stand_in: Runs its nodes where the region declines a run; None where nothing does.
         admissions: Checks the inputs of a run before the region sees them; None where nothing can be checked.
-        deterministic: Whether equal inputs give equal outputs.
+        deterministic: Whether equal inputs, on the host, give equal outputs.
     """
 
     region: CompiledRegion
