@@ -83,7 +83,7 @@ def test_sizes_are_computed_once_a_signature() -> None:
 
 
 def test_a_caller_may_write_to_results() -> None:
-    """What a run returned is the caller's: writing to it changes no later run."""
+    """Results are the caller's: writing to it changes no later run."""
     driven = drive(TEXT, counting()[0])
     for _ in range(4):
         for result in checked(driven, 7):
@@ -109,7 +109,7 @@ def test_large_results_are_made_again(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_shapes_of_results_are_looked_at() -> None:
-    """What follows from the shape of a result is kept, until a run makes another shape of the same inputs."""
+    """Values that follow from the shape of a result are kept, until a run makes another shape of the same inputs."""
     provider, calls = counting()
     length = [3]
 

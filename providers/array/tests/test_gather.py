@@ -183,7 +183,7 @@ def test_gather_nd(indices: Any, batch_dims: int, dtype: Any) -> None:
 
 @pytest.mark.usefixtures("either_way")
 def test_slices_lie_in_rows() -> None:
-    """However the indices lie: later kernels count on it."""
+    """Later kernels count on it, in whatever order the indices lie."""
     x, indices = np.arange(12.0, dtype=np.float32).reshape(3, 4), np.array([[0, 2], [1, 3], [2, 0]]).T
     (result,) = run("GatherND", [x, indices[:, :2]])
     np.testing.assert_array_equal(result, [x[0, 1], x[2, 3]])
