@@ -116,14 +116,7 @@ class OrtPyError(Exception):
         if code is not None:
             cls.code = code
 
-    def __init__(
-        self,
-        what: str,
-        *,
-        where: Location | str = "",
-        why: Iterable[str] | str = (),
-        fix: str = "",
-    ) -> None:
+    def __init__(self, what: str, *, where: Location | str = "", why: Iterable[str] | str = (), fix: str = "") -> None:
         super().__init__(what)
         self.what = what
         self.where = where

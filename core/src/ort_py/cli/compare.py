@@ -66,10 +66,7 @@ def run(arguments: argparse.Namespace) -> int:
             report = ort_py.bisect(
                 arguments.model,
                 feeds.values,
-                levels=(
-                    sides[0].settings().graph_optimization_level,
-                    sides[1].settings().graph_optimization_level,
-                ),
+                levels=(sides[0].settings().graph_optimization_level, sides[1].settings().graph_optimization_level),
                 providers=sides[1].providers,
                 options=sides[1].options,
                 tolerances=tolerances,

@@ -120,12 +120,7 @@ def _form(argument: NodeArg, layout: str | None) -> _Form:
         raise _not_for_pictures(argument, f"as {layout} it has {channels} channels")
     height, width = (inner[1], inner[2]) if first else (inner[0], inner[1])
     return _Form(
-        batch,
-        has_batch,
-        channels if isinstance(channels, int) else 3,
-        3 if first else 1,
-        _fixed(height),
-        _fixed(width),
+        batch, has_batch, channels if isinstance(channels, int) else 3, 3 if first else 1, _fixed(height), _fixed(width)
     )
 
 

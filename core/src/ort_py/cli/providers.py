@@ -15,9 +15,7 @@ from ort_py.discovery.refusals import NO_DISTRIBUTION
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--installed",
-        action="store_true",
-        help="read only metadata, without loading or probing anything",
+        "--installed", action="store_true", help="read only metadata, without loading or probing anything"
     )
     parser.add_argument("--json", action="store_true", help="print the report as JSON")
 

@@ -8,11 +8,7 @@ from pathlib import Path
 import ort_py
 from ort_py.cli.progress import Progress
 
-_LIMITS = {
-    "default": ort_py.Limits,
-    "untrusted": ort_py.Limits.untrusted,
-    "unlimited": ort_py.Limits.unlimited,
-}
+_LIMITS = {"default": ort_py.Limits, "untrusted": ort_py.Limits.untrusted, "unlimited": ort_py.Limits.unlimited}
 
 
 def add_session_arguments(parser: argparse.ArgumentParser, models: str | None = None) -> None:

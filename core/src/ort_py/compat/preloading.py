@@ -6,10 +6,7 @@ import os
 
 
 def preload_dlls(
-    cuda: bool = True,
-    cudnn: bool = True,
-    msvc: bool = True,
-    directory: str | os.PathLike[str] | None = None,
+    cuda: bool = True, cudnn: bool = True, msvc: bool = True, directory: str | os.PathLike[str] | None = None
 ) -> None:
     """Does nothing: each provider finds its vendor's libraries in the packages it depends on, when it is used.
 

@@ -157,9 +157,7 @@ def trace(
 
 
 def examine(
-    node: NodeSpec,
-    constant: Callable[[str], np.ndarray[Any, Any] | None],
-    unknown: Callable[[], Amount] | None = None,
+    node: NodeSpec, constant: Callable[[str], np.ndarray[Any, Any] | None], unknown: Callable[[], Amount] | None = None
 ) -> Trace:
     """Walk one node alone: what contradicts its operator, and what its inputs leave open; see `trace`."""
     found = Trace()

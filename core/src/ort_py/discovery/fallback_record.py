@@ -12,14 +12,7 @@ FallbackKind = Literal["selection", "assignment", "initialisation", "run"]
 """When a fallback happened: choosing providers, assigning or compiling nodes, creating a provider, or in a run."""
 
 FallbackAction = Literal[
-    "left out",
-    "run again",
-    "memory freed",
-    "batch split",
-    "device reset",
-    "device changed",
-    "tried again",
-    "raised",
+    "left out", "run again", "memory freed", "batch split", "device reset", "device changed", "tried again", "raised"
 ]
 """Action taken: the provider left out, for good or until it is tried again; the run repeated as it was, with memory
 given back, or in parts; the device reset or exchanged; the provider taken in again; nothing, and the error raised."""

@@ -101,6 +101,6 @@ KNOWN_RUN_ENTRIES: dict[str, str] = {
 """Config entries of a run that name a vendor, with what they do in onnxruntime."""
 
 KNOWN_SESSION_ENTRIES: dict[str, str] = {
-    "session.resource_cuda_partitioning_settings": "How much memory of a CUDA device the nodes of a session may take.",
+    "session.resource_cuda_partitioning_settings": "How much memory of a CUDA device the nodes of a session may take."
 }
 """Config entries of a session that name a vendor, with what they do in onnxruntime."""

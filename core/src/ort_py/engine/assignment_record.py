@@ -71,10 +71,7 @@ def _identity(kernel: KernelDef) -> tuple[Any, ...]:
 
 
 def read_assignment(
-    record: Mapping[str, Any],
-    read: ModelReader,
-    kernels: KernelRegistry,
-    providers: Sequence[IExecutionProvider],
+    record: Mapping[str, Any], read: ModelReader, kernels: KernelRegistry, providers: Sequence[IExecutionProvider]
 ) -> tuple[Assignment, dict[Region, str]]:
     """The assignment of a restored model, and the keys of its regions' artifacts.
 

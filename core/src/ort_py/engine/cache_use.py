@@ -176,10 +176,7 @@ class CacheUse:
         return "" if found is None else found[1]
 
     def _key(
-        self,
-        source: GivenModel,
-        pairs: Sequence[tuple[ProviderRecord, IExecutionProvider]],
-        wishes: Sequence[Any],
+        self, source: GivenModel, pairs: Sequence[tuple[ProviderRecord, IExecutionProvider]], wishes: Sequence[Any]
     ) -> tuple[SourceFile, str] | None:
         """The model's file, and the key of what is kept about the model; None where nothing is kept."""
         wanted = entry_of(self._options, MODEL_CACHE_KEY)

@@ -124,11 +124,7 @@ def run_on_devices(
 
 
 def _runner_for(
-    engine: Engine,
-    base: Runner,
-    feed: Mapping[str, Any],
-    places: Mapping[str, Device],
-    options: RunOptions | None,
+    engine: Engine, base: Runner, feed: Mapping[str, Any], places: Mapping[str, Device], options: RunOptions | None
 ) -> Runner | None:
     """The runner for these places; None where the run goes through the host."""
     recovery = engine.recovery
@@ -154,12 +150,7 @@ def _runner_for(
             memories = {device: memory for device in devices if (memory := memory_of(device)) is not None}
             try:
                 known[key] = DeviceRunner(
-                    base,
-                    inputs,
-                    outputs,
-                    assembled.transfers,
-                    memories,
-                    reuses_memory=reuses_memory(engine.options),
+                    base, inputs, outputs, assembled.transfers, memories, reuses_memory=reuses_memory(engine.options)
                 )
             except EngineError:
                 known[key] = None  # no provider of the session copies to one of these devices

@@ -115,11 +115,7 @@ class KernelEvaluator(TransformContext):
     """
 
     def __init__(
-        self,
-        providers: Sequence[IExecutionProvider],
-        kernels: KernelRegistry,
-        services: KernelServices,
-        held: int = 0,
+        self, providers: Sequence[IExecutionProvider], kernels: KernelRegistry, services: KernelServices, held: int = 0
     ) -> None:
         self._providers = [provider for provider in reversed(providers) if provider.device == HOST]
         self._kernels = kernels

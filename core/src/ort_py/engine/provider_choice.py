@@ -66,8 +66,7 @@ def choose(
         providers, provider_options = by_policy(added.policy), None
     if entry_of(options, NO_CPU) == "1" and not _is_empty(providers) and CPU_ROLE in _names(providers):
         raise InvalidArgument(
-            f"{CPU_ROLE} is requested, but the config entry '{NO_CPU}' forbids it.",
-            fix="Leave one of them out.",
+            f"{CPU_ROLE} is requested, but the config entry '{NO_CPU}' forbids it.", fix="Leave one of them out."
         )
     lenient = not strict and compat_mode() and fallback_enabled
     try:
@@ -120,10 +119,7 @@ def _refuse_unknown(providers: Any) -> None:
 
 
 def check_completion(
-    assignment: Assignment,
-    providers: Sequence[IExecutionProvider],
-    options: SessionOptions,
-    strictness: Strictness,
+    assignment: Assignment, providers: Sequence[IExecutionProvider], options: SessionOptions, strictness: Strictness
 ) -> None:
     """Refuse nodes on the host where that is forbidden.
 

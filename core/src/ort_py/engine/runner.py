@@ -41,11 +41,7 @@ class Runner:
     """
 
     def __init__(
-        self,
-        program: Program,
-        lanes: int = 1,
-        pressure: MemoryPressure | None = None,
-        pool: FramePool | None = None,
+        self, program: Program, lanes: int = 1, pressure: MemoryPressure | None = None, pool: FramePool | None = None
     ) -> None:
         plan = program.plan
         self.pool = pool or (FramePool(program) if pressure is None else WatchedPool(program, pressure))

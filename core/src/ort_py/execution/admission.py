@@ -95,17 +95,7 @@ class ShapeCheck:
 class AdmittedInstance(RegionInstance):
     """An instance behind its region's gate."""
 
-    __slots__ = (
-        "_admission",
-        "_bind",
-        "_check",
-        "_instance",
-        "_new",
-        "_reads",
-        "_run",
-        "_seen",
-        "_shapes",
-    )
+    __slots__ = ("_admission", "_bind", "_check", "_instance", "_new", "_reads", "_run", "_seen", "_shapes")
 
     def __init__(self, instance: RegionInstance, check: ShapeCheck) -> None:
         self._instance = instance

@@ -72,9 +72,7 @@ class HookManager:
     """
 
     def __init__(
-        self,
-        on_failure: Callable[[PluginFailure], None] | None = None,
-        entry_points: Callable[[], Scan] | None = None,
+        self, on_failure: Callable[[PluginFailure], None] | None = None, entry_points: Callable[[], Scan] | None = None
     ) -> None:
         self._pluggy = new_pluggy_manager()
         self._check = PluginCheck()

@@ -36,14 +36,7 @@ class Option(Generic[T]):
     stored: ClassVar[bool] = True
 
     def __init__(
-        self,
-        kind: Kind[T],
-        default: T,
-        text: str,
-        *,
-        effect: Effect,
-        own: bool = False,
-        **facts: Any,
+        self, kind: Kind[T], default: T, text: str, *, effect: Effect, own: bool = False, **facts: Any
     ) -> None:
         self._kind = kind
         self._default = default

@@ -199,11 +199,7 @@ class SessionAttributes(OptionSet):
         own=True,
     )
     disabled_transforms = Option(
-        _NAMES,
-        (),
-        "Names of graph transforms that are not run.",
-        effect=Effect.PROGRAM,
-        own=True,
+        _NAMES, (), "Names of graph transforms that are not run.", effect=Effect.PROGRAM, own=True
     )
     cost_model = Option(
         one_of("transfer", "always"),

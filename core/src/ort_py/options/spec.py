@@ -96,10 +96,7 @@ class Kind(Generic[T]):
     def optional(self) -> Kind[T | None]:
         """The same kind, which also takes None."""
         return Kind(
-            f"{self.title} or None",
-            (*self.types, NoneType),
-            (None, *self.choices) if self.choices else (),
-            self.check,
+            f"{self.title} or None", (*self.types, NoneType), (None, *self.choices) if self.choices else (), self.check
         )
 
     def checked(self, check: Callable[[T, str], object], title: str = "") -> Kind[T]:

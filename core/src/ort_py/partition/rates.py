@@ -62,12 +62,7 @@ HOST_RATES = Rates(launch_us=2.0, node_us=2.0, flops_per_us=20_000.0, bytes_per_
 """One core and NumPy."""
 
 DEVICE_RATES = Rates(
-    launch_us=6.0,
-    node_us=6.0,
-    flops_per_us=400_000.0,
-    bytes_per_us=100_000.0,
-    copy_us=12.0,
-    copy_bytes_per_us=10_000.0,
+    launch_us=6.0, node_us=6.0, flops_per_us=400_000.0, bytes_per_us=100_000.0, copy_us=12.0, copy_bytes_per_us=10_000.0
 )
 """An accelerator that is twenty times as fast, behind a bus."""
 

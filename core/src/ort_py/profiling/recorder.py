@@ -54,18 +54,7 @@ class RunTrace:
         began_ns, ended_ns: When the run began and ended; 0 where it has not, or failed.
     """
 
-    __slots__ = (
-        "_entries",
-        "_plan",
-        "_unusual",
-        "_usual",
-        "began_ns",
-        "ended_ns",
-        "ends",
-        "shapes",
-        "spans",
-        "thread",
-    )
+    __slots__ = ("_entries", "_plan", "_unusual", "_usual", "began_ns", "ended_ns", "ends", "shapes", "spans", "thread")
 
     def __init__(self, plan: TracedPlan, slots: Sequence[Any]) -> None:
         self._plan = plan

@@ -70,9 +70,6 @@ def switched_off(names: Iterable[str], known: Iterable[str]) -> tuple[set[str], 
             continue
         close = close_names(name, known | ONNXRUNTIME_PASSES, cutoff=0.75)
         if close:
-            raise InvalidArgument(
-                f"There is no graph transform called '{name}' to switch off.",
-                fix=question(close),
-            )
+            raise InvalidArgument(f"There is no graph transform called '{name}' to switch off.", fix=question(close))
         notes.append(f"nothing to switch off: there is no graph transform called '{name}'")
     return off, notes

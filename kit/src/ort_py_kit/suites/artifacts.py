@@ -157,12 +157,7 @@ def _tried(subject: Subject, trials: Sequence[tuple[KeptRegion, bytes]], folder:
             for size, feeds in zip(_SIZES, region.feeds, strict=True):
                 write_arrays(folder / f"{number}-{size}.feeds", feeds)
         described.append(
-            {
-                "inputs": region.inputs,
-                "outputs": len(region.outputs),
-                "feeds": str(known[id(region)]),
-                "sizes": _SIZES,
-            }
+            {"inputs": region.inputs, "outputs": len(region.outputs), "feeds": str(known[id(region)]), "sizes": _SIZES}
         )
     (folder / "trials.json").write_text(json.dumps(described), encoding="utf-8")
     done = run_child(

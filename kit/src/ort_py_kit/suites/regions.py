@@ -34,11 +34,7 @@ def claimed_regions(subject: Subject, device: DeviceUnderTest, sample: Sample) -
 
 
 def run_region(
-    device: DeviceUnderTest,
-    compiled: CompiledRegion,
-    inputs: Sequence[str],
-    outputs: int,
-    feeds: Mapping[str, Any],
+    device: DeviceUnderTest, compiled: CompiledRegion, inputs: Sequence[str], outputs: int, feeds: Mapping[str, Any]
 ) -> list[Any]:
     """Outputs of one run, on the host.
 

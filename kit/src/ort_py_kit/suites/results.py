@@ -48,11 +48,7 @@ class ResultChecks(ProviderChecks):
         return [name for name in sorted(backend_cases()) if not words or any(word in name for word in words)]
 
     def test_backend_case(
-        self,
-        backend_case: str,
-        usable: Subject,
-        known_failures: Mapping[str, str],
-        request: pytest.FixtureRequest,
+        self, backend_case: str, usable: Subject, known_failures: Mapping[str, str], request: pytest.FixtureRequest
     ) -> None:
         """A session with the provider in front gives what ONNX's suite expects; nothing falls back.
 

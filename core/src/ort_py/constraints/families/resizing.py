@@ -69,7 +69,4 @@ def _upsample(n: NodeScope) -> Outputs:
     return [_scaled(n, shape, tuple(range(len(shape))), factors)]
 
 
-TABLE: Mapping[tuple[str, str], Constraint] = {
-    ("", "Resize"): _resize,
-    ("", "Upsample"): _upsample,
-}
+TABLE: Mapping[tuple[str, str], Constraint] = {("", "Resize"): _resize, ("", "Upsample"): _upsample}

@@ -81,10 +81,7 @@ def function_graph(
 
 
 def _resolve(
-    node: Node,
-    schemas: SchemaRegistry,
-    store: WeightStore,
-    infer: Callable[[Node], Sequence[ValueType | None]],
+    node: Node, schemas: SchemaRegistry, store: WeightStore, infer: Callable[[Node], Sequence[ValueType | None]]
 ) -> None:
     schema = schemas.lookup(node)
     node.since_version = node.opset_version if schema is None else schema.since_version

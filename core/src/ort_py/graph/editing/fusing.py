@@ -142,10 +142,7 @@ def _plain_key(value: Any) -> Hashable:
 
 
 def templates_of(
-    node: Node,
-    body: FunctionBody,
-    add_constant: Callable[[str, Array], str],
-    free_name: Callable[[str], str],
+    node: Node, body: FunctionBody, add_constant: Callable[[str, Array], str], free_name: Callable[[str], str]
 ) -> list[NodeTemplate]:
     """The nodes that stand for a fused node, in the names of the graph it is in.
 

@@ -29,11 +29,7 @@ CONSTANT_ATTRIBUTES: Mapping[str, Any] = {
 }
 """Attributes of ``Constant`` that are not tensors, with the dtype of the tensor they mean."""
 
-_ELEMENTS: Mapping[str, tuple[type, ...]] = {
-    "value_int": (int,),
-    "value_float": (float,),
-    "value_string": (str, bytes),
-}
+_ELEMENTS: Mapping[str, tuple[type, ...]] = {"value_int": (int,), "value_float": (float,), "value_string": (str, bytes)}
 """Python types that such attributes hold; a file may say that a number is a text."""
 
 _FIELDS = (

@@ -327,12 +327,7 @@ class ModelBuilder:
     # Functions
 
     def _called(
-        self,
-        function: WrittenFunction,
-        name: str,
-        attributes: Mapping[str, Any],
-        caller: Context,
-        origin: str = "",
+        self, function: WrittenFunction, name: str, attributes: Mapping[str, Any], caller: Context, origin: str = ""
     ) -> Context:
         if len(name) > _LONGEST_PREFIX:
             name = function.key[1]

@@ -66,11 +66,7 @@ class ModelSource:
 
 
 def read_source(
-    source: Source,
-    limits: Limits,
-    external_data_folder: str | os.PathLike[str] | None,
-    *,
-    whole: bool = True,
+    source: Source, limits: Limits, external_data_folder: str | os.PathLike[str] | None, *, whole: bool = True
 ) -> ModelSource:
     """Read a model.
 

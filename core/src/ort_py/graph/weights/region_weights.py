@@ -40,11 +40,7 @@ class HeldForms(PackedForms):
         self._forms: dict[PackedKey, PackedForm] = {}
 
     def packed(
-        self,
-        keys: Sequence[str],
-        form: str,
-        make: Callable[[], Any],
-        arrays: Callable[[], Sequence[Any]] = tuple,
+        self, keys: Sequence[str], form: str, make: Callable[[], Any], arrays: Callable[[], Sequence[Any]] = tuple
     ) -> Any:
         """A form; see `PackedForms.packed`.
 

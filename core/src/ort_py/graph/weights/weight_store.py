@@ -70,11 +70,7 @@ class WeightStore:
         return self._lock
 
     def embedded(
-        self,
-        raw: bytes | memoryview,
-        data_type: DataType,
-        shape: tuple[int, ...],
-        source: FilePart | None = None,
+        self, raw: bytes | memoryview, data_type: DataType, shape: tuple[int, ...], source: FilePart | None = None
     ) -> ArrayWeight:
         """The constant whose bytes are in a model file.
 

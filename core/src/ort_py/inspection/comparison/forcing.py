@@ -169,13 +169,7 @@ class ForcedComparison:
         sides.b.replace(slot, _as_kernels_take_it(expected), step)
 
     def _note(
-        self,
-        number: int,
-        sides: CommonValues,
-        name: str,
-        apart: Deviation,
-        nodes: tuple[Node, ...],
-        executed: Executed,
+        self, number: int, sides: CommonValues, name: str, apart: Deviation, nodes: tuple[Node, ...], executed: Executed
     ) -> None:
         report = self._report
         if apart.agrees:
@@ -188,11 +182,7 @@ class ForcedComparison:
         if len(report.differences) >= _KEPT and (report.nan_origin is not None or not one_sided):
             return
         difference = Difference(
-            number,
-            name,
-            self._described(self._b, nodes),
-            self._described(self._a, sides.cone(sides.a, name)),
-            apart,
+            number, name, self._described(self._b, nodes), self._described(self._a, sides.cone(sides.a, name)), apart
         )
         if len(report.differences) < _DESCRIBED or one_sided:
             difference = replace(difference, inputs=tuple(_inputs(sides.b, executed)))

@@ -116,13 +116,7 @@ def page_data(placement: Placement, title: str) -> dict[str, Any]:
             for border in borders
         ],
         "suggestions": [
-            [
-                one.provider,
-                _operator(one),
-                one.nodes,
-                one.islands_before,
-                one.islands_after,
-            ]
+            [one.provider, _operator(one), one.nodes, one.islands_before, one.islands_after]
             for one in placement.suggestions
         ],
         "refusals": [[provider, _harmless(op), _harmless(why), n] for provider, op, why, n in placement.refusals()],

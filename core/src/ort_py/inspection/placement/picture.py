@@ -100,11 +100,7 @@ def picture_of(flow: Flow, islands: Sequence[Island]) -> Picture:
 
 
 def _island(
-    picture: Picture,
-    island: Island,
-    edges: Sequence[tuple[int, int]],
-    entering: Sequence[int],
-    leaving: Sequence[int],
+    picture: Picture, island: Island, edges: Sequence[tuple[int, int]], entering: Sequence[int], leaving: Sequence[int]
 ) -> Drawing:
     """Lay out an island's nodes, and behind them two gates: what enters comes from the first, what leaves goes to the
     second. So lines find their way between the nodes."""

@@ -39,11 +39,7 @@ _logger = lazy_logger("ort_py.verification")
 
 
 def first_inside(
-    reference: Engine,
-    engine: Engine,
-    feed: Mapping[str, Any],
-    difference: Difference,
-    check: Callable[..., None],
+    reference: Engine, engine: Engine, feed: Mapping[str, Any], difference: Difference, check: Callable[..., None]
 ) -> Difference | None:
     """The first node that computes something wrong, among those that computed a value together; None if none does.
 
@@ -189,11 +185,7 @@ def search(
 
 
 def _step_by_step(
-    reference: Engine,
-    engine: Engine,
-    feed: Mapping[str, Any],
-    tolerances: Tolerances,
-    check: Callable[..., None],
+    reference: Engine, engine: Engine, feed: Mapping[str, Any], tolerances: Tolerances, check: Callable[..., None]
 ) -> ComparisonReport:
     model = reference.model
     if model is None:
@@ -206,11 +198,7 @@ def _step_by_step(
 
 
 def _gives_the_same(
-    engine: Engine,
-    feed: Mapping[str, Any],
-    found: Mapping[str, Any],
-    tolerances: Tolerances,
-    names: set[str],
+    engine: Engine, feed: Mapping[str, Any], found: Mapping[str, Any], tolerances: Tolerances, names: set[str]
 ) -> bool:
     """Return whether the session's outputs are again what they were."""
     runner = engine.runner
@@ -227,11 +215,7 @@ def _gives_the_same(
 
 
 def _wrong(
-    reference: Engine,
-    engine: Engine,
-    feed: Mapping[str, Any],
-    difference: Difference,
-    check: Callable[..., None],
+    reference: Engine, engine: Engine, feed: Mapping[str, Any], difference: Difference, check: Callable[..., None]
 ) -> Finding:
     """The finding of a wrong result; where it was computed by several nodes together, the first of them that is."""
     if len(difference.nodes) > 1:

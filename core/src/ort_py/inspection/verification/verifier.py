@@ -224,11 +224,7 @@ class Verifier:
         self._end(picked, agreed=1, worst=worst)
 
     def _search(
-        self,
-        picked: PickedRun,
-        reference: Engine,
-        results: Mapping[str, Any],
-        differing: Sequence[DifferingOutput],
+        self, picked: PickedRun, reference: Engine, results: Mapping[str, Any], differing: Sequence[DifferingOutput]
     ) -> None:
         session = self._session()
         outputs = tuple(one.name for one in differing)

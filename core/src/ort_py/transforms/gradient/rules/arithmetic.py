@@ -52,12 +52,7 @@ def power(b: GradientBuilder, call: Call) -> Gradients:
     """a ^ b. Where the formulas have no limit, at exponent 0 and at base 0, the derivative is 0."""
     g, base = call.grad, call.x(0)
     logarithm = b("Log", b.pick(b("Equal", base, 0.0), 1.0, base)) if call.wants(1) else ""
-    grads = _both(
-        b,
-        call,
-        lambda: b("Mul", g, _power_slope(b, call)),
-        lambda: b("Mul", g, b("Mul", call.y, logarithm)),
-    )
+    grads = _both(b, call, lambda: b("Mul", g, _power_slope(b, call)), lambda: b("Mul", g, b("Mul", call.y, logarithm)))
     if grads[1] is not None and call.data_type(1) != b.data_type:
         grads[1] = b.cast(grads[1], call.data_type(1))
     return grads
@@ -93,10 +88,7 @@ def prelu(b: GradientBuilder, call: Call) -> Gradients:
     g, x, slope = call.grad, call.x(0), call.x(1)
     positive = b("Less", 0.0, x)
     return _both(
-        b,
-        call,
-        lambda: b.pick(positive, g, b("Mul", g, slope)),
-        lambda: b.pick(positive, 0.0, b("Mul", g, x)),
+        b, call, lambda: b.pick(positive, g, b("Mul", g, slope)), lambda: b.pick(positive, 0.0, b("Mul", g, x))
     )
 
 
