@@ -91,7 +91,7 @@ def test_unconnected_nodes_are_groups_of_their_own() -> None:
 
 
 def test_readers_of_one_value_may_be_joined() -> None:
-    """Where a provider wants that; constants do not join."""
+    """A provider can ask for that; constants do not join."""
     graph = view("a = Relu(x)\n b = Tanh(x)\n c = Exp(a)\n d = Relu(c)\n y = Add(b, d)")
     able = [node.index for node in graph.nodes if node.op_type in {"Relu", "Tanh"}]
     assert convex_groups(graph, able, joins_readers=True) == [(0, 1), (3,)]

@@ -70,7 +70,7 @@ def test_what_follows_from_shapes() -> None:
 
 
 def test_sizes_are_computed_once_a_signature() -> None:
-    """Later runs of the same shapes compute what they have to; another shape begins anew, and the first comes back."""
+    """Later runs of the same shapes compute what they have to; another shape starts afresh, and the first returns."""
     provider, calls = counting()
     driven = drive(TEXT, provider)
     for _ in range(3):

@@ -50,7 +50,7 @@ def _compared(model: bytes, feeds: dict[str, Any]) -> None:
 
 
 def test_a_convolutional_network() -> None:
-    """Of one axis: it has no other convolutions."""
+    """The convolutions have one axis: the plug-in has no others."""
     _compared(
         _with(
             """g (float[1, 8, 64] x) => (float[1, 10] y) {

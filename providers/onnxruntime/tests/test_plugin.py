@@ -1,4 +1,4 @@
-"""What the providers say of themselves before onnxruntime is imported: from files alone."""
+"""Providers describe themselves from files alone, before onnxruntime is imported."""
 
 from __future__ import annotations
 

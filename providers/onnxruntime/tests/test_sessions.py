@@ -57,7 +57,7 @@ def test_a_region_runs_in_onnxruntime() -> None:
 
 
 def test_runs_of_changing_shapes_are_right() -> None:
-    """What is bound for one shape is bound anew for another, and results of earlier runs stay as they were."""
+    """Each new shape gets bindings of its own, and results of earlier runs stay as they were."""
     results = []
     with _session(_model()) as session:
         for rows in (3, 3, 1, 5, 0, 3):
@@ -194,7 +194,7 @@ def test_wrong_further_options_are_refused() -> None:
 
 
 def test_options_reach_onnxruntime() -> None:
-    """As a list of objects; onnxruntime's provider reads text."""
+    """Options come as a list of objects; onnxruntime's provider reads text."""
     with _session(_model(), providers="CPUExecutionProvider", provider_options='[{"use_arena": false}]') as session:
         assert session.run(None, {"x": X})[0].shape == (3, 64)
 

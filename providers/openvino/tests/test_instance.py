@@ -82,7 +82,7 @@ def test_an_array_for_the_output(rows: str) -> None:
 
 
 def test_outputs_that_are_inputs() -> None:
-    """Where nothing is computed between them OpenVINO writes nothing; the instance copies."""
+    """OpenVINO writes nothing where nothing is computed between them; the instance copies."""
     text = "g (float[3] x) => (float[3] y, float[3] z) { y = Sum(x) z = Sin(x) }"
     x = np.array([1, 2, 3], np.float32)
     session = check(text, {"x": x})

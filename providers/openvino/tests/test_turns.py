@@ -50,7 +50,7 @@ class Watched:
 
 
 class WatchedRequest:
-    """A request that stops in the middle of a run until it is told to go on."""
+    """A request that stops in the middle of a run until the test lets it go on."""
 
     def __init__(self, model: Watched, request: Any) -> None:
         self._model = model

@@ -128,7 +128,7 @@ def _open(product: _Product) -> bytes:
 
 
 def test_any_number_of_rows_with_one_description(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A region is described once, when it is compiled, and then told the shapes of each run."""
+    """A region is described once, when it is compiled, and reshaped for each run."""
     described: list[Any] = []
     made = XnnpackRegion._made
 

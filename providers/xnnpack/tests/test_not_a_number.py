@@ -27,7 +27,7 @@ def _spoiled(case: Case) -> Iterator[dict[str, Array]]:
 
 
 def _kinds(array: Array) -> Array:
-    """What is not finite: 1 and -1 for infinities, 2 for NaN, 0 for numbers."""
+    """A mark for each element: 1 and -1 for infinities, 2 for NaN, 0 for numbers."""
     return np.where(np.isnan(array), 2, np.where(np.isinf(array), np.sign(array), 0)).astype(int)
 
 

@@ -153,7 +153,7 @@ def test_what_is_done_with_a_product() -> None:
 
 
 def test_a_vector_of_rows_is_left_to_others() -> None:
-    """Nobody measured what oneDNN makes of numbers that change from pixel to pixel."""
+    """Numbers that change from pixel to pixel stay out, since oneDNN's code for them was not measured."""
     with pytest.raises(Unimplemented):
         picture_product(
             Desc.plain((6, 12)),

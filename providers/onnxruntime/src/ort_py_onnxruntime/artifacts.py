@@ -1,4 +1,4 @@
-"""What a provider compiled, for the core's cache: a model with EPContext nodes, and a header that says what it fits.
+"""Compiled forms of a provider, for the core's cache: a model with EPContext nodes, and a header with what it fits.
 
 Comes after `settings`, before `provider`. onnxruntime's providers keep what their compilers made in the attributes of
 such nodes. The core compares checksums of what it keeps; this file says for whom it was made.

@@ -1,4 +1,4 @@
-"""What of onnxruntime is installed, from its files: builds, the libraries beside them, and packages of plug-ins.
+"""Installed parts of onnxruntime, from their files: builds, the libraries beside them, and packages of plug-ins.
 
 Comes before `plugin` and `native`. Imports nothing of onnxruntime's and starts nothing: the answers are what stands on
 the disk, and `native` learns what is true.
@@ -91,7 +91,7 @@ def find() -> Found:
 
 @lru_cache(maxsize=4)
 def look(folders: tuple[tuple[str, int], ...]) -> Found:
-    """What is in these folders, given with the time of their last change."""
+    """The contents of these folders, given with the time of their last change."""
     build: Build | None = None
     plugins: dict[str, Plugin] = {}
     for name, _ in folders:

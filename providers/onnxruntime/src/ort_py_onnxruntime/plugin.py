@@ -21,7 +21,7 @@ _RANK = -100
 
 
 class _Factory(ProviderFactory):
-    """What all providers of the bridge have in common."""
+    """The base of all providers of the bridge."""
 
     @property
     def api_range(self) -> ApiRange:

@@ -74,12 +74,12 @@ class OnnxruntimeProvider(RegionProvider):
 
     @property
     def computes_empty_values(self) -> bool:
-        """As `checks_inputs`: a plug-in was seen that ends the process."""
+        """True for onnxruntime's kernels for processors alone: a plug-in was seen that ends the process."""
         return self._own_kernels
 
     @property
     def computes_late_broadcasts(self) -> bool:
-        """As `checks_inputs`."""
+        """True for onnxruntime's kernels for processors alone, as `checks_inputs`."""
         return self._own_kernels
 
     def refusal(self, node: NodeSpec, graph: GraphView) -> str | None:
@@ -151,7 +151,7 @@ class OnnxruntimeProvider(RegionProvider):
 
 
 def _line(error: Exception) -> str:
-    """What onnxruntime says, without the places in its source that it puts before."""
+    """Return onnxruntime's message without the place in its source that precedes it."""
     return re.split(r"\[ONNXRuntimeError\] : \d+ : \w+ : ", " ".join(str(error).split()))[-1][:300]
 
 

@@ -46,7 +46,7 @@ class Route:
 
     @property
     def advice(self) -> str:
-        """What to install for it."""
+        """The package to install for it."""
         ways = []
         if self.own:
             ways.append(f"pip install {self.own}, which is ort-py's own provider of this name")

@@ -34,7 +34,7 @@ class Used:
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """How sessions of onnxruntime are made.
+    """Settings that sessions of onnxruntime are made with.
 
     Attributes:
         providers: In order of preference.
@@ -53,7 +53,7 @@ class Settings:
 
 
 def settings_of_one(name: str, options: Mapping[str, Any], threads: int) -> Settings:
-    """Settings for one of onnxruntime's providers alone.
+    """Return the settings for one of onnxruntime's providers alone.
 
     Args:
         options: Validated, with an empty text where the user gave none.

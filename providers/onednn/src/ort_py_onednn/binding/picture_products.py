@@ -29,7 +29,7 @@ the second's time.
 
 
 def weights_seen(weights: Desc) -> Desc:
-    """How weights (depth, columns), which lie in rows or in columns, are read as those of a convolution."""
+    """Return how weights (depth, columns), which lie in rows or in columns, are read as those of a convolution."""
     (depth, columns), (down, across) = weights.dims, weights.strides
     return Desc.strided((columns, depth, 1, 1), (across, down, 1, 1), weights.dtype)
 

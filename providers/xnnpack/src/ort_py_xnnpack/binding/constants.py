@@ -64,7 +64,7 @@ class Unary(IntEnum):
 
 
 class Reduction(IntEnum):
-    """What becomes of the elements along axes."""
+    """The reductions of elements along axes."""
 
     SUM = 0
     MEAN = 2

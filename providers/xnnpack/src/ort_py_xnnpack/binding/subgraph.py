@@ -104,7 +104,7 @@ class Subgraph:
         check(status, f"xnn_define_{function}")
 
     def runtime(self, weights: PackedWeights, pool: Any) -> Runtime:
-        """What runs the subgraph, which is of no use afterwards."""
+        """Make the object that runs the subgraph, which is of no use afterwards."""
         handle = ffi.new("runtime_t *")
         status = self._library.c.xnn_create_runtime_v4(
             self._handle, weights.cache, ffi.NULL, pool, Flag.WORKERS_SLEEP, handle

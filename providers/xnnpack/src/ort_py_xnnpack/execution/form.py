@@ -16,7 +16,7 @@ Shapes = tuple[tuple[int, ...], ...]
 
 @dataclass(slots=True)
 class Form:
-    """What runs.
+    """The compiled form that runs.
 
     Attributes:
         runtime: XNNPACK's.

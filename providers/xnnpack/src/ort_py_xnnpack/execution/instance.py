@@ -110,7 +110,7 @@ class XnnpackInstance(RegionInstance):
             form.runtime.close()
 
     def _changed(self, shapes: Shapes) -> Form | None:
-        """The form of other shapes, told these, where it can follow them."""
+        """Return the form of other shapes, reshaped to these, where it can follow them."""
         for known, form in self._forms.items():
             if form.follows and form.generation == pools.generation and are_alike(known, shapes):
                 del self._forms[known]

@@ -59,7 +59,7 @@ class XnnpackRegion(CompiledRegion):
         shapes = [value.shape for value in view.inputs]
         known = all(shape is not None and all(isinstance(dim, int) for dim in shape) for shape in shapes)
         if known or any(node.op_type == "MatMulNBits" for node in self._graph.nodes):
-            # Weights of few bits are packed here in any case: with one row, and told the number of rows by each run.
+            # Weights of few bits are packed here in any case: with one row, and each run sets the number of rows.
             sizes = tuple(tuple(dim if isinstance(dim, int) else 1 for dim in shape or ()) for shape in shapes)
             with contextlib.suppress(Refused):  # then each run is declined
                 form = self._made(sizes, expected)

@@ -38,7 +38,7 @@ _MOST_DIMENSIONS = 6
 
 @cache
 def operator_of(domain: str, name: str) -> Operator | None:
-    """What is known of an operator; None where nothing is."""
+    """Return the description of an operator; None where there is none."""
     family = _HOMES.get(f"{domain}:{name}" if domain else name)
     if family is None:
         return None

@@ -1,4 +1,4 @@
-"""What is known of one operator: which of its nodes XNNPACK computes as ONNX says, and how a node is described to it.
+"""The description of one operator: which of its nodes XNNPACK computes as ONNX says, and how a node is described to it.
 
 Both stand side by side for each operator, in the module of its family, so that they cannot disagree. It does not know
 the families.
@@ -32,7 +32,7 @@ __all__ = [
 
 
 class Constants(Protocol):
-    """What knows the constants of a graph."""
+    """An object that knows the constants of a graph."""
 
     def constant(self, name: str, /) -> np.ndarray[Any, Any] | None:
         """A constant; None where the value is none."""
