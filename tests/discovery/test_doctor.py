@@ -146,6 +146,16 @@ def test_a_broken_provider_is_named(site: FakeSite, case: Case) -> None:
     assert code == 1
 
 
+def test_the_output_of_a_crash_shows_the_innermost_call(site: FakeSite) -> None:
+    """A report that is longer than what is kept loses its end, which is the outermost calls."""
+    calls = "import faulthandler\n\ndef innermost():\n    faulthandler._sigsegv()\n\n"
+    calls += "def deep(depth):\n    deep(depth - 1) if depth else innermost()\n\ndeep(60)\n"
+    site.install("pkg-bad", {"bad/__init__.py": "", "bad/plugin.py": calls}, {NAME: "bad.plugin"})
+    output = one(doctor(site)[1], NAME)["output"]
+    assert output.startswith(("Fatal Python error", "Windows fatal exception"))
+    assert "in innermost" in output
+
+
 def test_an_engine_that_cannot_be_loaded_is_named(site: FakeSite) -> None:
     """A package that the core needs and that is too old is the fault of no provider."""
     (site.folder / "sitecustomize.py").write_text("import onnx.helper; del onnx.helper.make_tensor_value_info")

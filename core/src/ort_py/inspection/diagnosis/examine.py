@@ -131,8 +131,14 @@ def _run_child(address: str, seconds: float) -> _Ended:
             finally:
                 _end(child)
         stage, result, stages_ms = _read(notes)
-        text = output.read_bytes()[-_KEPT_OUTPUT:].decode("utf-8", "replace").strip()
-        return _Ended(code, stage, result, stages_ms, text, time.monotonic() - start)
+        return _Ended(code, stage, result, stages_ms, _kept(output.read_bytes()), time.monotonic() - start)
+
+
+def _kept(output: bytes) -> str:
+    """Return the end of an output; of a crash the beginning, since faulthandler writes the innermost call first."""
+    crash = max(output.rfind(b"Fatal Python error"), output.rfind(b"Windows fatal exception"))
+    kept = output[-_KEPT_OUTPUT:] if crash < 0 else output[crash : crash + _KEPT_OUTPUT]
+    return kept.decode("utf-8", "replace").strip()
 
 
 def _end(child: subprocess.Popen[bytes]) -> None:
