@@ -19,9 +19,10 @@ import ort_py as ort
 from ort_py.cache.writing import process_queue
 from ort_py.cli.main import main
 from ort_py_kit.graphs import model_from_text
-from ort_py_onnxruntime import artifacts, provider
 
 pytest.importorskip("onnxruntime_qnn", reason="onnxruntime-qnn is not installed")
+artifacts = pytest.importorskip("ort_py_onnxruntime.artifacts", reason="the bridge to onnxruntime is not installed")
+provider = pytest.importorskip("ort_py_onnxruntime.provider", reason="the bridge to onnxruntime is not installed")
 
 pytestmark = pytest.mark.nightly
 
