@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections import Counter
 from collections.abc import Callable
 from typing import Any
@@ -106,6 +107,50 @@ def test_large_results_are_made_again(monkeypatch: pytest.MonkeyPatch) -> None:
         checked(driven, 5)
     assert calls["Shape"] == 3  # eight bytes
     assert calls["Cast"] == 1  # four
+
+
+def test_all_that_is_kept_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A graph of many such steps keeps the first ones, and what the others make is made in each run."""
+    monkeypatch.setattr(recording, "_MOST_KEPT", 20)
+    provider, calls = counting()
+    driven = drive(TEXT, provider)
+    for _ in range(3):
+        checked(driven, 5)
+    assert calls == {"Shape": 1, "Add": 1 + 3, "Mul": 3 + 3, "Cast": 1, "RandomUniformLike": 3}  # 8 + 8 + 4 bytes
+    monkeypatch.setattr(recording, "_MOST_KEPT", 15)
+    for _ in range(3):
+        checked(driven, 6)
+    assert (calls["Shape"], calls["Cast"]) == (2, 2)
+    assert calls["Add"] == 4 + 6
+
+
+def test_results_whose_shapes_are_read_go_as_before() -> None:
+    """What a kept size is the last to read is dropped there: it neither waits for the run's end nor outlives it."""
+    alive: list[weakref.ref[Any]] = []
+    left: list[int] = []
+
+    def made(x: Any) -> Any:
+        left.append(sum(one() is not None for one in alive))
+        result = np.negative(x)
+        alive.append(weakref.ref(result))
+        return result
+
+    provider, _ = counting()
+    kernels = [
+        *provider.kernel_registry(),
+        KernelDef("Neg", lambda _ctx: made, since=1, until=99, implementation="ort_py:x"),
+    ]
+    text = """
+    g (float[n] x) => (int64[1] y) {
+      a = Neg(x) s = Shape(a) b = Neg(x) t = Shape(b) c = Neg(x) u = Shape(c) v = Add(s, t) y = Add(u, v)
+    }
+    """
+    driven, x = drive(text, HostProvider(kernels)), floats(9)
+    for _ in range(4):
+        (y,) = driven.run({"x": x})
+        assert y == 27
+        assert not any(one() is not None for one in alive)
+    assert not any(left)
 
 
 def test_shapes_of_results_are_looked_at() -> None:

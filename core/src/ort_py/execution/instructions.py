@@ -81,9 +81,10 @@ def compile_into(step: KernelStep, arrays: Sequence[int]) -> Instruction:
     return _maker(len(given), len(step.outputs), len(step.release))(step.into, given, step.outputs, step.release)
 
 
-def compile_kept(outputs: Sequence[int], results: Sequence[Any]) -> Instruction:
-    """``slots[outputs] = results``, which an earlier run made. Feeds, which such steps read, are not dropped early."""
-    return _maker(0, len(outputs), 0)(repeat(results if len(results) > 1 else results[0]).__next__, (), outputs, ())
+def compile_kept(outputs: Sequence[int], results: Sequence[Any], release: Sequence[int]) -> Instruction:
+    """``slots[outputs] = results``, which an earlier run made, then the releases."""
+    give = repeat(results if len(results) > 1 else results[0]).__next__
+    return _maker(0, len(outputs), len(release))(give, (), outputs, release)
 
 
 def with_check(instruction: Instruction, number: int, wanted: Sequence[tuple[int, tuple[int, ...]]]) -> Instruction:

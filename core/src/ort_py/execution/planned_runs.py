@@ -7,7 +7,7 @@ back are not recorded forever: after a few, a signature must occur twice. Plans 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeAlias
 
 from ort_py.dtypes import TensorType
@@ -192,10 +192,15 @@ class PlannedRuns:
         for slot in made.keys() & {steps[number].inputs[0] for number in record.kept if reads_shape(steps[number])}:
             checks[made[slot]] = (*checks.get(made[slot], ()), (slot, record.seen[slot].shape))
         plan = MemoryPlan(plan.values, plan.steps, checks, plan.sizes)
-        return PlannedRun(plan, self._writing(plan, record.kept))
+        return PlannedRun(plan, self._writing(plan, record.kept, made))
 
-    def _writing(self, memory: MemoryPlan, kept: Mapping[int, Sequence[Any]]) -> list[Instruction]:
-        """Instructions that write into a memory plan's arrays, behind the other slots; `kept` results replace steps."""
+    def _writing(
+        self, memory: MemoryPlan, kept: Mapping[int, Sequence[Any]], made: Container[int]
+    ) -> list[Instruction]:
+        """Instructions that write into a memory plan's arrays, behind the other slots; `kept` results replace steps.
+
+        They release what the run has `made`. Feeds are dropped after it, and kept results stay anyway.
+        """
         instructions = list(self._instructions)
         base = len(self._plan.template)
         for number, indices in memory.steps.items():
@@ -205,7 +210,9 @@ class PlannedRuns:
         for number, wanted in memory.checks.items():
             instructions[number] = with_check(instructions[number], number, wanted)
         for number, results in kept.items():
-            instructions[number] = compile_kept(self._plan.steps[number].outputs, results)
+            step = self._plan.steps[number]
+            released = [slot for slot in step.release if slot in made]
+            instructions[number] = compile_kept(step.outputs, results, released)
         return instructions
 
 

@@ -20,8 +20,9 @@ if TYPE_CHECKING:
 _SHOWN = 10
 """Nodes in the list of the largest."""
 
-_KEPT_BYTES = 256 << 10
-"""Bytes of the results of a step up to which they are kept: what is larger takes longer than a step's overhead."""
+_KEPT_BYTES, _MOST_KEPT = 256 << 10, 4 << 20
+"""Bytes of the results of a step up to which they are kept, and of those of all steps together: what is larger takes
+longer than a step's overhead, and memory for each set of shapes."""
 
 
 class RunRecord:
@@ -32,7 +33,7 @@ class RunRecord:
         fixed: Numbers of the steps whose results are kept.
 
     Attributes:
-        kept: Results of those of them that are not large, by number.
+        kept: Results of those of them that are not large, by number; the first ones up to a limit.
         seen: Content of each slot that held an array, by slot.
         high_water: The most bytes that were alive at once.
     """
@@ -43,6 +44,7 @@ class RunRecord:
         self.high_water = 0
         self._steps = steps
         self._fixed = fixed
+        self._left = _MOST_KEPT
         self._given = {id(owner) for value in slots for owner, _ in _owners(value)}
         # By the identity of the memory's owner: slots that hold it, bytes, number of the step that made it. Owners in
         # a slot are alive, so no two have one identity.
@@ -70,8 +72,11 @@ class RunRecord:
             _run_checked(step, s)
         else:
             instruction(s)
-        if number in self._fixed and sum(size for slot in step.outputs for _, size in _owners(s[slot])) <= _KEPT_BYTES:
-            self.kept[number] = [s[slot] for slot in step.outputs]
+        if number in self._fixed:
+            size = sum(size for slot in step.outputs for _, size in _owners(s[slot]))
+            if size <= min(_KEPT_BYTES, self._left):
+                self._left -= size
+                self.kept[number] = [s[slot] for slot in step.outputs]
         for slot in step.outputs:
             if slot not in step.release:
                 self._note(number, slot, s[slot])
