@@ -12,7 +12,15 @@ import onnx
 import pytest
 
 from core.tests.driving import Driven, HostProvider, drive, floats
-from ort_py.contracts import KernelDef
+from ort_py.contracts import (
+    CompiledRegion,
+    FunctionRegion,
+    GraphView,
+    KernelDef,
+    NodeSpec,
+    RegionProvider,
+    RegionView,
+)
 from ort_py.execution import recording
 from ort_py.execution.watch import RunWatch
 from ort_py.planning.fixed_values import is_deterministic, steps_fixed_by_shapes
@@ -151,6 +159,31 @@ def test_results_whose_shapes_are_read_go_as_before() -> None:
         assert y == 27
         assert not any(one() is not None for one in alive)
     assert not any(left)
+
+
+class ShapesFirst(RegionProvider):
+    """Its only region reads a shape first, and then numbers."""
+
+    @property
+    def name(self) -> str:
+        return "ShapesFirstExecutionProvider"
+
+    def refusal(self, node: NodeSpec, graph: GraphView) -> str | None:
+        return None if node.op_type in ("Shape", "Cast", "Mul") else "not mine"
+
+    def compile(self, region: RegionView) -> CompiledRegion:
+        return FunctionRegion(lambda x: [x * np.float32(x.size)])
+
+
+def test_a_region_that_begins_with_a_shape_reads_numbers_too() -> None:
+    """A region is not what its first node is."""
+    text = "g (float[n] x) => (float[n] y) { s = Shape(x) f = Cast <to = 1> (s) a = Mul(x, f) y = Add(a, a) }"
+    driven = drive(text, ShapesFirst(), counting()[0])
+    assert driven.runner_of("s") == driven.runner_of("a") != driven.runner_of("y")
+    for seed in range(4):
+        x = floats(5, seed=seed)
+        (y,) = driven.run({"x": x})
+        np.testing.assert_array_equal(y, x * np.float32(10))
 
 
 def test_shapes_of_results_are_looked_at() -> None:

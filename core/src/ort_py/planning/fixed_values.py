@@ -40,7 +40,9 @@ def steps_fixed_by_shapes(plan: ExecutionPlan, steady: Iterable[int], unsteady: 
 
 
 def reads_shape(step: Step) -> bool:
-    return step.location.op_type in ("Shape", "Size") and not step.location.domain
+    """Return whether a step reads nothing but the shape of its input. A region is named by its first node only."""
+    place = step.location
+    return isinstance(step, KernelStep) and place.op_type in ("Shape", "Size") and not place.domain
 
 
 def _is_repeatable(step: Step) -> bool:
