@@ -40,14 +40,15 @@ class Hazards:
         clamps: It may make a number of NaN, and raises the Invalid flag if it does.
         idle: It raises the Invalid flag though no element is NaN: a division of vectors by vectors, for places behind
             the end of a row are then 0 / 0; and comparisons, whose masks are NaN where they are read as numbers.
-        doubles: It is a maximum that shows by the Overflow flag where it found nothing but -infinity.
+        overflows: The Overflow flag shows where its result is wrong: that of a maximum that found nothing but
+            -infinity, and that of a local response normalisation, which computes x ** -0.75 by way of x³.
         silent: Its code is compiled C++, whose comparisons raise no flag. That of transposed convolutions applies the
             post-ops so; of those, only the sigmoid loses NaN without a flag.
     """
 
     clamps: bool
     idle: bool
-    doubles: bool
+    overflows: bool
     silent: bool
 
 
@@ -73,7 +74,7 @@ def hazards_of(
     return Hazards(
         clamps=whole or own or any(map(may_clamp, posts)),
         idle=divides or not _COMPARISONS.isdisjoint((algorithm, *posts)),
-        doubles=algorithm == Algorithm.POOLING_MAX and len(posts) > 1,
+        overflows=(algorithm == Algorithm.POOLING_MAX and len(posts) > 1) or call == "local response normalization",
         silent=implementation.startswith(("ref", "simple"))
         or "gemm" in implementation
         or (implementation.startswith("conv:") and Eltwise.LOGISTIC in posts),

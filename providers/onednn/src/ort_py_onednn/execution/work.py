@@ -148,7 +148,7 @@ class _Writer:
         if flags is not None and hazards.idle and not hazards.clamps:
             # It raises the flag idly, and loses nothing.
             ahead, behind = [flags.note(INVALID, step.threads)], [flags.forget(INVALID, step.threads)]
-        elif flags is not None and hazards.doubles:
+        elif flags is not None and hazards.overflows:
             ahead, behind = [flags.forget(OVERFLOW, step.threads)], [flags.note(OVERFLOW, step.threads)]
         for one in (*ahead, call, *behind):
             work.add(one, step.title)

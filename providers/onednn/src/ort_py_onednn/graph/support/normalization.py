@@ -40,8 +40,16 @@ def _group_normalization(node: NodeSpec, graph: GraphView) -> str | None:
     return None
 
 
+_LEAST_BIAS = 1e-12
+"""The cube of smaller numbers is not a normal float32 number; oneDNN computes x ** -0.75 by way of it."""
+
+
 def _lrn(node: NodeSpec, graph: GraphView) -> str | None:
-    return None if node.attributes["size"] % 2 else "an even size"
+    if not node.attributes["size"] % 2:
+        return "an even size"
+    if node.attributes.get("bias", 1.0) < _LEAST_BIAS or node.attributes.get("alpha", 1e-4) < 0:
+        return "what it divides by may be so small that its cube is zero"
+    return None
 
 
 def _softmax(node: NodeSpec, graph: GraphView) -> str | None:
