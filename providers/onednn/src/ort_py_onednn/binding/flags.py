@@ -10,6 +10,7 @@ calls them; workers of OpenMP's team read their own. It does not depend on plans
 from __future__ import annotations
 
 import functools
+from typing import Any
 
 from ort_py_onednn.binding._dnnl import ffi
 from ort_py_onednn.binding.calls import Call
@@ -41,6 +42,20 @@ _COLLECT = bytes.fromhex(
 )
 """``void collect(struct { uint32_t found, wanted; } *flags)``: adds the wanted flags that are raised to those found,
 and clears them in the thread."""
+
+
+_CLEAN = bytes.fromhex(
+    "f30f1efa"  # 00 endbr64
+    "c5fc77"  # 04 vzeroall
+    "31c0"  # 07 xor eax, eax
+    "c3"  # 09 ret
+)
+"""``void clean(void *)``: makes the vector registers of the thread zero, on processors with AVX."""
+
+
+@functools.cache
+def _cleaner(library: Library) -> int:
+    return executable(_CLEAN, library.c.mprotect)
 
 
 @functools.cache
@@ -84,6 +99,10 @@ class Flags:
         """The call that clears a flag."""
         return self._call(32 if flag == INVALID else 48, threads)
 
+    def clean(self, threads: int = 1) -> Call:
+        """The call that makes vector registers zero, so that code which computes with what they hold raises no flag."""
+        return self._everywhere(_cleaner(self._library), self._words, threads)
+
     def raised(self) -> int:
         """The flags that were noted since this was asked last."""
         words = self._words
@@ -93,8 +112,11 @@ class Flags:
         return int(found)
 
     def _call(self, place: int, threads: int) -> Call:
+        return self._everywhere(self._collect, self._words + place, threads)
+
+    def _everywhere(self, function: int, argument: Any, threads: int) -> Call:
         threads = allowed(threads) if self._library.threaded else 1
         if threads == 1:
-            return self._collect, (self._words + place,), False
+            return function, (argument,), False
         parallel = ffi.addressof(self._library.c, "GOMP_parallel")
-        return parallel, (self._collect, self._words + place, threads, 0), False
+        return parallel, (function, argument, threads, 0), False

@@ -42,6 +42,7 @@ class Hazards:
             the end of a row are then 0 / 0; and comparisons, whose masks are NaN where they are read as numbers.
         overflows: The Overflow flag shows where its result is wrong: that of a maximum that found nothing but
             -infinity, and that of a local response normalisation, which computes x ** -0.75 by way of x³.
+        leftovers: It applies functions to whatever vector registers hold as well, without using the result.
         silent: Its code is compiled C++, whose comparisons raise no flag. That of transposed convolutions applies the
             post-ops so; of those, only the sigmoid loses NaN without a flag.
     """
@@ -49,6 +50,7 @@ class Hazards:
     clamps: bool
     idle: bool
     overflows: bool
+    leftovers: bool
     silent: bool
 
 
@@ -75,6 +77,7 @@ def hazards_of(
         clamps=whole or own or any(map(may_clamp, posts)),
         idle=divides or not _COMPARISONS.isdisjoint((algorithm, *posts)),
         overflows=(algorithm == Algorithm.POOLING_MAX and len(posts) > 1) or call == "local response normalization",
+        leftovers=implementation.startswith("brg") and implementation.endswith("avx2"),
         silent=implementation.startswith(("ref", "simple"))
         or "gemm" in implementation
         or (implementation.startswith("conv:") and Eltwise.LOGISTIC in posts),

@@ -150,6 +150,8 @@ class _Writer:
             ahead, behind = [flags.note(INVALID, step.threads)], [flags.forget(INVALID, step.threads)]
         elif flags is not None and hazards.overflows:
             ahead, behind = [flags.forget(OVERFLOW, step.threads)], [flags.note(OVERFLOW, step.threads)]
+        if flags is not None and hazards.clamps and hazards.leftovers:
+            ahead.append(flags.clean(step.threads))
         for one in (*ahead, call, *behind):
             work.add(one, step.title)
 
