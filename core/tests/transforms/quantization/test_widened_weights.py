@@ -11,6 +11,7 @@ from ort_py.graph.ir import Model
 from ort_py.kernels.registry import KernelRegistry
 from ort_py.transforms.elimination.unused import EliminateDeadCode
 from ort_py.transforms.pipeline import run_transforms
+from ort_py.transforms.quantization import widened_weights
 from ort_py.transforms.quantization.widened_weights import RecogniseWidenedWeights
 from ort_py.transforms.report import OptimisationReport
 from ort_py_kit.fake_provider import FakeBehaviour, FakeProvider
@@ -115,3 +116,67 @@ def test_where_somebody_has_use_for_the_integers(wishes: tuple[bool, bool], ther
     ]
     found = [one.name for one in transforms(providers, KernelRegistry())]
     assert ("WidenedWeights" in found) is there
+
+
+def _picked(scale: str, zero: str, use: str, result: str = "float[2, 3] y", kind: str = "int8") -> Model:
+    """The optimised model of a table from whose rows one is picked, with the results of the model as it was."""
+    middle = "f = Cast <to = 1> (q)" + (" d = Sub (f, z)" if zero else "")
+    text = f"""g (int64[2] i) => ({result}) <{kind}[3, 3] q = {{1, 2, 3, 4, 5, 6, 7, 8, 9}}, {scale}{zero}> {{
+        {middle} w = Mul (s, {"d" if zero else "f"}) {use}
+    }}"""
+    model = typed_model(text, 21)
+    run_transforms(model, [RecogniseWidenedWeights(), EliminateDeadCode()], 1, ReferenceContext(), check=True)
+    feeds = {"i": np.array([2, -2])}
+    expected = reference_run(model_from_text(text, 21), feeds)
+    for left, right in zip(reference_run(model, feeds), expected, strict=True):
+        np.testing.assert_array_equal(left, right, strict=True)
+    return model
+
+
+ROWS = "float[3, 1] s = {0.3, 0.7, 2}"
+
+
+@pytest.mark.parametrize("kind", ["int8", "uint8"])
+@pytest.mark.parametrize("zero", ["", ", float[1, 1] z = {3}", ", float[3, 1] z = {1.5, -4, 300}"])
+@pytest.mark.parametrize("scale", [ROWS, "float s = {0.3}", "float[1, 1] s = {0.3}"])
+@pytest.mark.parametrize(
+    ("use", "result"),
+    [
+        ("y = Gather (w, i)", "float[2, 3] y"),
+        ("j = Constant <value_int = 1> () y = Gather (w, j)", "float[3] y"),
+        ("y = Gather (w, i) k = Abs (i) v = Gather (w, k)", "float[2, 3] y, float[2, 3] v"),
+        ("y = Gather (w, i) k = ArgMax <axis = 1> (y) v = Gather (w, k)", "float[2, 3] y, float[2, 1, 3] v"),
+    ],
+    ids=["rows", "one row", "twice", "one after the other"],
+)
+def test_rows_of_a_large_table_are_widened_once_picked(
+    scale: str, zero: str, kind: str, use: str, result: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The integers are what Gather reads, so that no table of floating-point numbers is kept."""
+    monkeypatch.setattr(widened_weights, "_LARGE", 9)
+    model = _picked(scale, zero, use, result, kind)
+    picked = [node for node in model.graph.nodes if node.op_type == "Gather"]
+    widened = [node for node in model.graph.nodes if node.op_type == "Cast"]
+    assert all(value is not None and value.weight is not None for node in picked for value in node.inputs[:1])
+    assert all(node.inputs[0] is not None and node.inputs[0].producer in picked for node in widened)
+
+
+@pytest.mark.parametrize(
+    ("scale", "use", "result"),
+    [
+        (ROWS, "y = Gather <axis = 1> (w, i)", "float[3, 2] y"),
+        ("float[1, 3] s = {0.3, 0.7, 2}", "y = Gather (w, i)", "float[2, 3] y"),
+        (ROWS, "y = Gather (w, i) v = Neg (w)", "float[2, 3] y, float[3, 3] v"),
+        (ROWS, "y = Gather (w, i)", "float[2, 3] y, float[3, 3] w"),
+    ],
+    ids=["columns", "scales of columns", "read elsewhere", "returned"],
+)
+def test_tables_of_which_more_is_read_stay(scale: str, use: str, result: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(widened_weights, "_LARGE", 9)
+    cast = next(node for node in _picked(scale, ", float z = {3}", use, result).graph.nodes if node.op_type == "Cast")
+    assert cast.inputs[0] is not None
+    assert cast.inputs[0].name == "q"
+
+
+def test_small_tables_are_left_to_folding() -> None:
+    assert operators(_picked(ROWS, "", "y = Gather (w, i)")) == {"Cast": 1, "Mul": 1, "Gather": 1}

@@ -1,13 +1,16 @@
-"""Weights of 8 bits that Cast, Sub and Mul widen become DequantizeLinear.
+"""Weights of 8 bits that Cast, Sub and Mul widen become DequantizeLinear, and rows of a table are widened once picked.
 
 Some exporters write the definition out. Folded, such weights take four times their bytes, and their integers are no
 longer visible. Runs before constants are folded, in sessions with a provider that uses the integers (see
 `IExecutionProvider.dequantizes_constants`); `dequantized_weights` computes the rest once. Only for the second factor of
-a matrix product: that is where reading fewer bytes pays. The numbers are the same to the last bit.
+a matrix product, where reading fewer bytes pays, and for large tables of which Gather picks a few rows in each run. The
+numbers are the same to the last bit.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
+from math import prod
 from typing import TypeAlias
 
 import numpy as np
@@ -19,6 +22,9 @@ _WHOLE = (DataType.INT8, DataType.UINT8)
 _PRODUCTS = ("MatMul", "Gemm")
 _AXES = 13
 """Version of Cast in models whose DequantizeLinear may have a scale for each entry of an axis."""
+
+_LARGE = 1 << 18
+"""Elements of a table from which on its rows are widened in each run."""
 
 _Vector: TypeAlias = tuple[Array, int]
 """Numbers, and the axis they go along."""
@@ -53,8 +59,10 @@ class RecogniseWidenedWeights(RewriteRule):
                 scales = other
             chain.append(found)
         made = chain[-1].outputs[0]
-        if scales is None or made is None or not _multiplies(graph, made):
+        if scales is None or made is None:
             return False
+        if not _multiplies(graph, made):
+            return prod(shape) >= _LARGE and _pick_rows(graph, chain, held, [zeros, scales], shape)
         scale = _vector(graph.constant(scales), shape)
         if isinstance(scale, str):
             return f"the scale of '{held.name}' {scale}"
@@ -95,6 +103,59 @@ def _multiplies(graph: GraphEditor, value: ValueSpec) -> bool:
         and second.name == value.name
         for one in readers
     )
+
+
+def _pick_rows(
+    graph: GraphEditor, chain: list[NodeSpec], held: ValueSpec, others: list[ValueSpec | None], shape: tuple[int, ...]
+) -> bool:
+    """Let Gather pick rows of integers, and widen what it picks; False where more than rows of the table are read.
+
+    Args:
+        chain: The nodes that widen the table.
+        others: The constants that the nodes behind the Cast read, None where there is no such node.
+    """
+    table = chain[-1].outputs[0]
+    readers = () if table is None or graph.is_output(table) else graph.readers(table)
+    picks = [one for one in readers if one.op_type == "Gather" and not one.domain and not one.attributes.get("axis", 0)]
+    if table is None or not picks or len(picks) < graph.uses(table):
+        return False  # Gather reads its table once, unless it is its own indices, which are integers
+    numbers: list[tuple[str, Array]] = []
+    for other in filter(None, others):
+        found = _vector(graph.constant(other), shape)
+        if isinstance(found, str) or (found[0].size > 1 and found[1] != 0):
+            return False
+        numbers.append((other.name, found[0]))
+    read = [  # a scalar adds no axes to what is picked
+        (name, False) if array.size > 1 else (graph.add_constant(f"{name}/number", array.reshape(())), True)
+        for name, array in numbers
+    ]
+    for pick in picks:
+        graph.replace_nodes([pick], _widened(graph, pick, chain, held, read))
+    graph.replace_nodes(chain, ())
+    return True
+
+
+def _widened(
+    graph: GraphEditor, pick: NodeSpec, chain: list[NodeSpec], held: ValueSpec, numbers: list[tuple[str, bool]]
+) -> list[NodeTemplate]:
+    """Nodes that pick rows of integers, and widen them.
+
+    Args:
+        numbers: Name of each constant behind the Cast, and whether it is one number.
+    """
+    result, indices = ("" if value is None else value.name for value in (pick.outputs[0], pick.inputs[1]))
+    made: list[NodeTemplate] = []
+
+    def add(op_type: str, *inputs: str, to: int | None = None) -> str:
+        name = graph.free_name(f"{result}/{op_type} {len(made)}")
+        made.append(NodeTemplate(op_type, inputs, (name,), None if to is None else {"to": to}))
+        return name
+
+    value = add("Cast", add("Gather", held.name, indices), to=DataType.FLOAT.value)
+    for node, (name, single) in zip(chain[1:], numbers, strict=True):
+        value = add(node.op_type, value, name if single else add("Gather", name, indices))
+    made[-1] = replace(made[-1], outputs=(result,))
+    return made
 
 
 def _vector(array: Array | None, shape: tuple[int, ...]) -> _Vector | str:
