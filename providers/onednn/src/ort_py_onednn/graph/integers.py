@@ -49,9 +49,10 @@ class Numbers:
         """The numbers that integers stand for, float32."""
         scale, zero = (self.spread(one, integers.ndim) for one in (self.scale, self.zero))
         if integers.dtype.itemsize == 1:  # float32 has every difference of bytes
-            real: Array = integers.astype(np.float32)
-            if zero.any():
-                real -= zero.astype(np.float32)
+            if not zero.any():
+                return np.multiply(integers, scale, dtype=np.float32)  # reads and writes once
+            real = integers.astype(np.float32)
+            real -= zero.astype(np.float32)
             real *= scale
             return real
         return np.asarray((integers.astype(np.int64) - zero).astype(np.float32) * scale, np.float32)
