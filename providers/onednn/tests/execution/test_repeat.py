@@ -98,5 +98,5 @@ def test_zeroes_and_copies_say_where_their_arrays_are() -> None:
     copied = Step(None, {Argument.SRC: own, Argument.DST: other}, 1, "a copy")
     filled = Step(None, {Argument.DST: array}, 1, "zeroes")
     work = _Machine([repeated([copied, copied], COUNT, {}, ""), filled]).work
-    assert work.zeroed == [(2 * COUNT, array)]
+    assert work.bound == [(2 * COUNT, 0, array)]
     assert work.records == 2 * COUNT + 1

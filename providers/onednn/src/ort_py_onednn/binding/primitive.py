@@ -278,6 +278,11 @@ class Primitive:
         return bool(self.implementation.startswith("ref"))
 
     @property
+    def is_tuned(self) -> bool:
+        """True if the code was generated for this CPU, or is that of a product."""
+        return not self.is_reference and not self.implementation.endswith(":any")
+
+    @property
     def takes_long(self) -> bool:
         """Whether one call may take a third of a second or more, though nobody counted its products beforehand."""
         if self.is_reference:

@@ -11,6 +11,8 @@ from ort_py.dtypes import DataType
 from ort_py_onednn.binding import primitives
 from ort_py_onednn.binding.constants import F32, Element
 from ort_py_onednn.binding.descriptors import Desc
+from ort_py_onednn.binding.engine import engine
+from ort_py_onednn.binding.half_floats import converts
 from ort_py_onednn.binding.instructions import native_elements, needed_instructions
 from ort_py_onednn.binding.library import Library
 from ort_py_onednn.binding.primitive import Unimplemented
@@ -45,15 +47,17 @@ def computed_types(library: Library) -> frozenset[DataType]:
 
 @cache
 def converted_types() -> frozenset[DataType]:
-    """Floating types that oneDNN reads and writes here, be it only to convert them."""
+    """Floating types that regions read and write here without being slow, be it only to convert them."""
     return frozenset(kind for kind, element in ELEMENTS.items() if element in FLOATING and _converts(element))
 
 
 def _converts(element: Element) -> bool:
+    if element == F32:
+        return True
     short, wide = Desc.plain((16,), element), Desc.plain((16,))
     try:
-        for source, target in ((short, wide), (wide, short)):
-            primitives.reorder(source, target)
+        made = [(primitives.reorder(*pair), *pair) for pair in ((short, wide), (wide, short))]
     except Unimplemented:
         return False
-    return True
+    library = engine().library
+    return all(reorder.is_tuned or converts(library, one.dtype, other.dtype) for reorder, one, other in made)

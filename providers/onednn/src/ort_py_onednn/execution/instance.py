@@ -116,9 +116,10 @@ class _Form:
                 calls.append((rebind, (handle, 0), True))
         ahead = len(calls)
         first = ahead + (flags is not None)
-        for number, buffer in work.zeroed:
-            if buffer.place is Place.OUTPUT:
-                places.setdefault((Place.OUTPUT, buffer.index), []).append(CallList.place(first + number, 0))
+        for number, argument, buffer in work.bound:
+            if buffer.place in {Place.INPUT, Place.OUTPUT}:
+                place = CallList.place(first + number, argument)
+                places.setdefault((buffer.place, buffer.index), []).append(place)
         titles = ["an array of the run"] * ahead + work.titles
         records = ahead + work.records
         if flags is not None:

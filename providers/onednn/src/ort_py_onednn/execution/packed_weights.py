@@ -23,6 +23,7 @@ from ort_py_onednn.binding._dnnl import ffi
 from ort_py_onednn.binding.constants import F32, Argument, Element
 from ort_py_onednn.binding.descriptors import Desc, Key
 from ort_py_onednn.binding.engine import engine
+from ort_py_onednn.binding.half_floats import Conversion
 from ort_py_onednn.binding.openmp import prepare
 from ort_py_onednn.binding.primitive import Primitive
 from ort_py_onednn.binding.room import leave_room
@@ -245,6 +246,10 @@ class Weight:
             made.view(number.dtype)[:] = number  # no blocks that end in zeroes: the layout does not matter
             return made
         source, data = self._nearest(desc, seen)
+        conversion = Conversion.made(engine().library, source, desc)
+        if conversion is not None:
+            conversion.run(data, made)
+            return made
         _run_once(primitives.reorder(source, desc), {Argument.SRC: data, Argument.DST: made})
         return made
 

@@ -224,7 +224,7 @@ def _primitives_of(plan: Plan) -> list[Primitive]:
     """The primitives of a plan, each once, without those that stay in memory in any case."""
     steps = [inner for step in plan.steps for inner in (step.body if isinstance(step, Repeat) else (step,))]
     found = dict.fromkeys(step.primitive for step in steps)
-    return [one for one in found if one is not None and not one.lasting]
+    return [one for one in found if isinstance(one, Primitive) and not one.lasting]
 
 
 def _element(value: ValueSpec, known: frozenset[str]) -> Element | None:

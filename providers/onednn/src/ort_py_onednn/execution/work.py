@@ -18,7 +18,9 @@ from ort_py_onednn.binding.constants import Argument
 from ort_py_onednn.binding.descriptors import Desc
 from ort_py_onednn.binding.engine import Engine
 from ort_py_onednn.binding.flags import INVALID, OVERFLOW, Flags
+from ort_py_onednn.binding.half_floats import Conversion
 from ort_py_onednn.binding.openmp import allowed
+from ort_py_onednn.binding.primitive import Primitive
 from ort_py_onednn.binding.status import check
 from ort_py_onednn.execution.plan import Buffer, Place, Plan, Step
 from ort_py_onednn.execution.repeat import Repeat
@@ -27,6 +29,9 @@ __all__ = ["Memories", "Work", "work_of"]
 
 _BYTES = ((0, Argument.DST), (1, Argument.SRC))
 """Arguments of the calls that fill and copy bytes."""
+
+_CONVERTED = ((1, Argument.SRC), (2, Argument.DST))
+"""Arguments of the calls that convert."""
 
 
 class Memories:
@@ -80,13 +85,13 @@ class Work:
         calls: In order.
         titles: Of each, for errors.
         records: How many calls they are, those that are repeated counted each time.
-        zeroed: Number of each call that fills a buffer with zeroes, and the buffer.
+        bound: Number of each call that is given the address of a buffer itself, the argument, and the buffer.
     """
 
     calls: list[Call | Repeated] = field(default_factory=list)
     titles: list[str] = field(default_factory=list)
     records: int = 0
-    zeroed: list[tuple[int, Buffer]] = field(default_factory=list)
+    bound: list[tuple[int, int, Buffer]] = field(default_factory=list)
 
     def add(self, call: Call | Repeated, title: str) -> None:
         """Append a call."""
@@ -132,8 +137,15 @@ class _Writer:
         """Append a step that is not a `Repeat`."""
         if step.primitive is None:
             if len(step.buffers) == 1:
-                work.zeroed.append((work.records, step.buffers[Argument.DST]))
+                work.bound.append((work.records, 0, step.buffers[Argument.DST]))
             work.add(self._bytes(step), step.title)
+            return
+        if isinstance(step.primitive, Conversion):
+            source, target = step.buffers[Argument.SRC], step.buffers[Argument.DST]
+            work.bound += [(work.records, 1, source), (work.records, 2, target)]
+            addresses = self._memories.address(source), self._memories.address(target)
+            for one in step.primitive.calls(*addresses, step.threads):
+                work.add(one, step.title)
             return
         self._take(step.threads, work)
         descs = step.primitive.arguments
@@ -157,7 +169,7 @@ class _Writer:
 
     def again(self, step: Repeat, work: Work) -> None:
         """Append a `Repeat`. Memory objects are moved ahead of each time: they are left elsewhere by the run before."""
-        counts = {one.threads for one in step.body if one.primitive is not None}
+        counts = {one.threads for one in step.body if isinstance(one.primitive, Primitive)}
         if len(counts) == 1:
             self._take(step.threads, work)
         else:
@@ -165,8 +177,11 @@ class _Writer:
         body = Work()
         strides: dict[tuple[int, int], int] = {}
         for one in step.body:
-            if one.primitive is None:
-                moves = [(place, step.strides.get(one.buffers[code])) for place, code in _BYTES if code in one.buffers]
+            if one.primitive is None or isinstance(one.primitive, Conversion):
+                places_of = _BYTES if one.primitive is None else _CONVERTED
+                moves = [
+                    (place, step.strides.get(one.buffers[code])) for place, code in places_of if code in one.buffers
+                ]
                 strides |= {(len(body.calls), place): stride for place, stride in moves if stride}
             self.once(one, body)
         ahead: list[Call] = []

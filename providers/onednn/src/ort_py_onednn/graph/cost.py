@@ -34,6 +34,8 @@ MARGIN = 1.2
 
 _CALL_US = 0.6
 _RATE_US = 0.3e-3
+_HALF_RATE_US = 2.0e-3
+"""Microseconds an element of a Cast from or to float16 in NumPy."""
 
 CALLS: Mapping[str, float] = {
     **dict.fromkeys(("Resize", "Upsample"), 22.0),
@@ -77,10 +79,14 @@ def pays(graph: GraphView, nodes: Sequence[NodeSpec]) -> bool:
 def numpy_us(nodes: Sequence[NodeSpec]) -> float:
     """Microseconds that the provider which completes takes for nodes."""
     return sum(
-        CALLS.get(node.op_type, _CALL_US)
-        + (_largest(node) * RATES.get(node.op_type, _RATE_US) if _computes(node) else 0.0)
-        for node in nodes
+        CALLS.get(node.op_type, _CALL_US) + (_largest(node) * _rate(node) if _computes(node) else 0.0) for node in nodes
     )
+
+
+def _rate(node: NodeSpec) -> float:
+    kinds = {value.data_type for value in (*node.inputs, *node.outputs) if value is not None}
+    halves = node.op_type == "Cast" and DataType.FLOAT16 in kinds
+    return _HALF_RATE_US if halves else RATES.get(node.op_type, _RATE_US)
 
 
 def region_us(graph: GraphView, nodes: Sequence[NodeSpec]) -> float:

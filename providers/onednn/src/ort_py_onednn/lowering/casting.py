@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from ort_py.dtypes import DataType
-from ort_py_onednn.binding import primitives
-from ort_py_onednn.binding.constants import F32, Argument, Element
+from ort_py_onednn.binding.constants import F32, Element
 from ort_py_onednn.binding.descriptors import Desc
 from ort_py_onednn.execution.elements import ELEMENTS
 from ort_py_onednn.graph.operation import Operation
@@ -30,6 +29,5 @@ def _rounded(planner: Planner, source: Value, dtype: Element) -> Value:
     planner.buffer_of(source)
     desc = Desc.plain(source.dims, dtype)
     found = planner.new(desc, source.shape)
-    primitive = planner.make(lambda: primitives.reorder(source.desc, desc), desc)
-    planner.emit(primitive, {Argument.SRC: source, Argument.DST: found})
+    planner.move(source, found)
     return found

@@ -16,6 +16,7 @@ import numpy as np
 from ort_py_onednn.binding import primitives
 from ort_py_onednn.binding.constants import F32, Argument, Element
 from ort_py_onednn.binding.descriptors import Desc
+from ort_py_onednn.binding.half_floats import Conversion
 from ort_py_onednn.binding.library import Library
 from ort_py_onednn.binding.primitive import Primitive
 from ort_py_onednn.execution.coalescing import Result, coalesced
@@ -173,14 +174,19 @@ class LayoutPlanner(StepPlanner):
                 found = Value(desc, Buffer(Place.CONSTANT, packed.data.nbytes, data=packed.data), value.shape)
             else:
                 found = self.new(desc, value.shape)
-                primitive = self.make(lambda: primitives.reorder(value.desc, desc), desc)
-                self.emit(primitive, {Argument.SRC: value, Argument.DST: found})
+                self.move(value, found)
             if found.buffer is not None and value.buffer in self._names:
                 self._names.setdefault(found.buffer, set()).update(self._names[value.buffer])
             if key is not None:
                 value.others[key] = found
                 found.others = value.others
         return found
+
+    def move(self, source: Value, target: Value) -> None:
+        """Append the step that gives a new value the elements of another, in its own layout and type."""
+        primitive = self.make(lambda: primitives.reorder(source.desc, target.desc), target.desc)
+        conversion = None if primitive.is_tuned else Conversion.made(self.library, source.desc, target.desc)
+        self.emit(conversion or primitive, {Argument.SRC: source, Argument.DST: target})
 
     def plain(self, value: Value) -> Value:
         """A value as a C-contiguous array of its type."""
@@ -265,9 +271,7 @@ class LayoutPlanner(StepPlanner):
                 wanted = Desc.plain(value.dims, dtype)
                 source = self.plain(value) if dtype == Element.F16 else value
                 self.buffer_of(source)
-                primitive = self.make(lambda: primitives.reorder(source.desc, wanted), wanted)  # noqa: B023
-                target = Value(wanted, Buffer(Place.OUTPUT, wanted.nbytes, index), value.shape)
-                self.emit(primitive, {Argument.SRC: source, Argument.DST: target})
+                self.move(source, Value(wanted, Buffer(Place.OUTPUT, wanted.nbytes, index), value.shape))
                 continue
             if 0 in value.dims:
                 continue  # nothing is returned

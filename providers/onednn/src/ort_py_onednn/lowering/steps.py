@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from ort_py.errors import EPFail
 from ort_py_onednn.binding.constants import Argument
 from ort_py_onednn.binding.descriptors import Desc
+from ort_py_onednn.binding.half_floats import Conversion
 from ort_py_onednn.binding.library import Library
 from ort_py_onednn.binding.openmp import threads as openmp_threads
 from ort_py_onednn.binding.primitive import Primitive, Unimplemented
@@ -117,7 +118,7 @@ class StepPlanner:
 
     def emit(
         self,
-        primitive: Primitive,
+        primitive: Primitive | Conversion,
         values: Mapping[int, Value],
         *,
         in_place: int | None = None,
@@ -153,7 +154,8 @@ class StepPlanner:
                     fix="this is a mistake in ort-py-onednn: please report it with the model",
                 )
             buffers[code] = self.buffer_of(value)
-        self._keep(primitive)
+        if isinstance(primitive, Primitive):
+            self._keep(primitive)
         self._steps.append(Step(primitive, buffers, self.count, self.title, in_place=in_place, accumulates=accumulates))
 
     def zero(self, value: Value) -> None:

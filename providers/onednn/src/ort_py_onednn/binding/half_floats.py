@@ -1,0 +1,255 @@
+"""float16 and bfloat16 from and to float32 in machine code, for CPUs on which oneDNN has portable code for that.
+
+oneDNN 3.2 generates such code for CPUs that compute in these types only; on others it takes 50 ns an element, of which
+the instructions of F16C and AVX2 take 0.1. The bytes are written out below, as the loop of `calls` is, and for the same
+reason may be missing where the system allows no executable memory. Rounding is to nearest, ties to even; what is too
+large becomes infinite, subnormal numbers stay, and NaN stays NaN with its sign. Threads take pieces of 16,384 elements
+until none is left. It does not depend on plans.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+import struct
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ort_py_onednn.binding._dnnl import ffi
+from ort_py_onednn.binding.calls import Call
+from ort_py_onednn.binding.constants import F32, Argument, Element
+from ort_py_onednn.binding.descriptors import Desc
+from ort_py_onednn.binding.executable import executable
+from ort_py_onednn.binding.hazards import Hazards
+from ort_py_onednn.binding.library import Library
+from ort_py_onednn.binding.openmp import allowed
+
+__all__ = ["Conversion", "converts"]
+
+_LEAST = 8
+"""Elements that are converted at once: fewer are left to oneDNN."""
+
+_PROBE = bytes.fromhex(
+    "f30f1efa"  # 00 endbr64
+    "53"  # 04 push rbx
+    "b801000000"  # 05 mov eax, 1
+    "31c9"  # 0a xor ecx, ecx
+    "0fa2"  # 0c cpuid
+    "f7d1"  # 0e not ecx
+    "f7c100000038"  # 10 test ecx, OSXSAVE | AVX | F16C
+    "751e"  # 16 jnz no
+    "31c9"  # 18 xor ecx, ecx
+    "0f01d0"  # 1a xgetbv
+    "f7d0"  # 1d not eax
+    "a806"  # 1f test al, 6: the system saves the wide registers
+    "7513"  # 21 jnz no
+    "b807000000"  # 23 mov eax, 7
+    "31c9"  # 28 xor ecx, ecx
+    "0fa2"  # 2a cpuid
+    "c1eb05"  # 2c shr ebx, 5
+    "83e301"  # 2f and ebx, 1: AVX2
+    "89d8"  # 32 mov eax, ebx
+    "5b"  # 34 pop rbx
+    "c3"  # 35 ret
+    "31c0"  # 36 no: xor eax, eax
+    "5b"  # 38 pop rbx
+    "c3"  # 39 ret
+)
+"""``int probe(void)``: whether the CPU has all instructions that are used."""
+
+_PREPARE = bytes.fromhex(
+    "f30f1efa"  # 00 endbr64
+    "488937"  # 04 mov [rdi], rsi
+    "48895708"  # 07 mov [rdi + 8], rdx
+    "48c7471800000000"  # 0b mov qword [rdi + 24], 0
+    "31c0"  # 13 xor eax, eax
+    "c3"  # 15 ret
+)
+"""``void prepare(struct { void *source, *target; int64_t count, next; } *work, void *source, void *target)``."""
+
+_BEGIN = bytes.fromhex("f30f1efa")  # endbr64
+_CLAIM = (
+    "b800400000"  # 00 claim: mov eax, 16384
+    "f0480fc14718"  # 05 lock xadd [rdi + 24], rax
+    "488b4f10"  # 0b mov rcx, [rdi + 16]
+    "4829c1"  # 0f sub rcx, rax
+    "0f8e{end}"  # 12 jle end
+    "ba00400000"  # 18 mov edx, 16384
+    "4839d1"  # 1d cmp rcx, rdx
+    "480f4fca"  # 20 cmovg rcx, rdx
+    "488b37"  # 24 mov rsi, [rdi]
+    "488b5708"  # 27 mov rdx, [rdi + 8]
+    "488d34{first_source}"  # 2b lea rsi, [rsi + rax * bytes of an element]
+    "488d14{first_target}"  # 2f lea rdx, [rdx + rax * bytes of an element]
+    "4883f908"  # 33 again: cmp rcx, 8
+    "7d16"  # 37 jge convert
+    "4885c9"  # 39 test rcx, rcx
+    "74c2"  # 3c jz claim
+    "4883e908"  # 3e sub rcx, 8: the last eight, of which some are converted twice
+    "488d34{last_source}"  # 42 lea rsi, [rsi + rcx * bytes of an element]
+    "488d14{last_target}"  # 46 lea rdx, [rdx + rcx * bytes of an element]
+    "b908000000"  # 4a mov ecx, 8
+)
+_ADVANCE = (
+    "4883c6{source}"  # 00 add rsi, bytes of eight elements
+    "4883c2{target}"  # 04 add rdx, bytes of eight elements
+    "4883e908"  # 08 sub rcx, 8
+    "eb{again}"  # 0c jmp again
+)
+_END = bytes.fromhex(
+    "c5f877"  # 00 end: vzeroupper
+    "31c0"  # 03 xor eax, eax
+    "c3"  # 05 ret
+)
+"""``void convert(struct work *)`` but for what converts eight elements at ``[rsi]`` to ``[rdx]``."""
+
+_FROM_HALF = bytes.fromhex(
+    "c4e27d1306"  # 00 vcvtph2ps ymm0, [rsi]
+    "c5fc1102"  # 05 vmovups [rdx], ymm0
+)
+_TO_HALF = bytes.fromhex(
+    "c5fc1006"  # 00 vmovups ymm0, [rsi]
+    "c4e37d1d0200"  # 04 vcvtps2ph [rdx], ymm0, 0
+)
+_FROM_BFLOAT = bytes.fromhex(
+    "c4e27d3306"  # 00 vpmovzxwd ymm0, [rsi]
+    "c5fd72f010"  # 05 vpslld ymm0, ymm0, 16
+    "c5fe7f02"  # 0a vmovdqu [rdx], ymm0
+)
+_CONSTANTS = bytes.fromhex(
+    "c5c576ff"  # 00 vpcmpeqd ymm7, ymm7, ymm7
+    "c5ed72d71f"  # 04 vpsrld ymm2, ymm7, 31: 1
+    "c5e572d711"  # 09 vpsrld ymm3, ymm7, 17: 0x7fff
+    "c5dd72d701"  # 0e vpsrld ymm4, ymm7, 1: 0x7fffffff
+    "c5d572d718"  # 13 vpsrld ymm5, ymm7, 24
+    "c5d572f517"  # 18 vpslld ymm5, ymm5, 23: infinity
+    "c5cd72d717"  # 1d vpsrld ymm6, ymm7, 23
+    "c5cd72f606"  # 22 vpslld ymm6, ymm6, 6: 0x7fc0
+    "c5bd72f706"  # 27 vpslld ymm8, ymm7, 6: 0xffffffc0
+)
+_TO_BFLOAT = bytes.fromhex(
+    "c5fe6f06"  # 00 vmovdqu ymm0, [rsi]
+    "c5f572d010"  # 04 vpsrld ymm1, ymm0, 16
+    "c5f5dbfa"  # 09 vpand ymm7, ymm1, ymm2: whether what is kept is odd
+    "c5c5fef8"  # 0d vpaddd ymm7, ymm7, ymm0
+    "c5c5fefb"  # 11 vpaddd ymm7, ymm7, ymm3
+    "c5c572d710"  # 15 vpsrld ymm7, ymm7, 16
+    "c5fddbc4"  # 1a vpand ymm0, ymm0, ymm4
+    "c5fd66c5"  # 1e vpcmpgtd ymm0, ymm0, ymm5: whether it is NaN
+    "c5f5ebce"  # 22 vpor ymm1, ymm1, ymm6
+    "c4c175dbc8"  # 26 vpand ymm1, ymm1, ymm8
+    "c4e3454cc100"  # 2b vpblendvb ymm0, ymm7, ymm1, ymm0
+    "c4e27d2bc0"  # 31 vpackusdw ymm0, ymm0, ymm0
+    "c4e3fd00c008"  # 36 vpermq ymm0, ymm0, 8
+    "c5fa7f02"  # 3c vmovdqu [rdx], xmm0
+)
+
+
+def _code(source: Element, target: Element, convert: bytes, before: bytes = b"") -> bytes:
+    """The function that converts with a few instructions, before which others run once."""
+    scales = {2: 0x40, 4: 0x80}
+    from_, to = scales[source.nbytes], scales[target.nbytes]
+    claim = bytes.fromhex(
+        _CLAIM.format(
+            end=struct.pack("<i", 0x37 + len(convert) + 0x0E).hex(),
+            first_source=f"{from_ | 0x06:02x}",
+            first_target=f"{to | 0x02:02x}",
+            last_source=f"{from_ | 0x0E:02x}",
+            last_target=f"{to | 0x0A:02x}",
+        )
+    )
+    again = struct.pack("<b", -(0x1C + len(convert) + 0x0E)).hex()
+    advance = _ADVANCE.format(source=f"{8 * source.nbytes:02x}", target=f"{8 * target.nbytes:02x}", again=again)
+    return _BEGIN + before + claim + convert + bytes.fromhex(advance) + _END
+
+
+_CODE: Mapping[tuple[Element, Element], bytes] = {
+    (Element.F16, F32): _code(Element.F16, F32, _FROM_HALF),
+    (F32, Element.F16): _code(F32, Element.F16, _TO_HALF),
+    (Element.BF16, F32): _code(Element.BF16, F32, _FROM_BFLOAT),
+    (F32, Element.BF16): _code(F32, Element.BF16, _TO_BFLOAT, _CONSTANTS),
+}
+
+
+class _Functions:
+    """Addresses of the code.
+
+    Attributes:
+        prepare: The function that notes places and begins at the first element.
+        convert: The function for each pair of types.
+    """
+
+    def __init__(self, start: int) -> None:
+        self.prepare = start
+        self.convert: dict[tuple[Element, Element], int] = {}
+        place = start + len(_PREPARE)
+        for kinds, code in _CODE.items():
+            self.convert[kinds] = place
+            place += len(code)
+
+
+@functools.cache
+def _functions(library: Library) -> _Functions | None:
+    """The code; None where the CPU lacks instructions, or the system allows no executable memory."""
+    probe = executable(_PROBE, library.c.mprotect)
+    if not probe or not ffi.cast("int (*)(void)", probe)():
+        return None
+    start = executable(_PREPARE + b"".join(_CODE.values()), library.c.mprotect)
+    return _Functions(start) if start else None
+
+
+def converts(library: Library, source: Element, target: Element) -> bool:
+    """Return whether there is code for two types here."""
+    return (source, target) in _CODE and _functions(library) is not None
+
+
+class Conversion:
+    """A change of type that leaves elements in their order; a plan has it in the place of a `Primitive`.
+
+    Attributes:
+        arguments, hazards, implementation, is_reference, reach, takes_long: As of a `Primitive`.
+    """
+
+    __slots__ = ("_convert", "_count", "_library", "_prepare", "arguments")
+
+    hazards = Hazards(clamps=False, idle=False, doubles=False, silent=False)
+    implementation = "f16c"
+    is_reference = False
+    takes_long = False
+
+    def __init__(self, library: Library, source: Desc, target: Desc) -> None:
+        functions = _functions(library)
+        assert functions is not None, "`made` looks whether there are functions"
+        self.arguments = {Argument.SRC: source, Argument.DST: target}
+        self._count = math.prod(source.dims)
+        self._library = library
+        self._prepare = functions.prepare
+        self._convert = functions.convert[source.dtype, target.dtype]
+
+    @classmethod
+    def made(cls, library: Library, source: Desc, target: Desc) -> Conversion | None:
+        """The change from one layout to another; None where elements move, or there is no code for it."""
+        if not converts(library, source.dtype, target.dtype) or math.prod(source.dims) < _LEAST:
+            return None
+        moved = source.of(target.dtype)
+        return cls(library, source, target) if moved is not None and moved.same(target) else None
+
+    @property
+    def reach(self) -> tuple[tuple[int, int, int, bool], ...]:
+        """As of a `Primitive`."""
+        return tuple((code, *desc.reach, code == Argument.DST) for code, desc in self.arguments.items())
+
+    def calls(self, source: int, target: int, threads: int) -> Sequence[Call]:
+        """The calls that convert; the first one's arguments 1 and 2 are the addresses of source and target."""
+        work = ffi.new("intptr_t[]", 8)  # a line of the cache of its own
+        work[2] = self._count
+        convert: Call = (self._convert, (work,), False)
+        threads = allowed(threads) if self._library.threaded else 1
+        if threads > 1:
+            convert = ffi.addressof(self._library.c, "GOMP_parallel"), (self._convert, work, threads, 0), False
+        return (self._prepare, (work, source, target), False), convert
+
+    def run(self, source: Any, target: Any) -> None:
+        """Convert arrays of bytes now, in the calling thread."""
+        work = ffi.new("intptr_t[]", [source.ctypes.data, target.ctypes.data, self._count, 0])
+        ffi.cast("void (*)(void *)", self._convert)(work)
