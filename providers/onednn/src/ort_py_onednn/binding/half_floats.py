@@ -212,7 +212,7 @@ class Conversion:
 
     __slots__ = ("_convert", "_count", "_library", "_prepare", "arguments")
 
-    hazards = Hazards(clamps=False, idle=False, doubles=False, silent=False)
+    hazards = Hazards(clamps=False, idle=False, overflows=False, leftovers=False, silent=False)
     implementation = "f16c"
     is_reference = False
     takes_long = False

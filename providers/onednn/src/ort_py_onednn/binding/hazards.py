@@ -28,6 +28,9 @@ _KEEPING = frozenset(
 _COMPARISONS = frozenset({Binary.GE, Binary.GT, Binary.LE, Binary.LT, Binary.EQ, Binary.NE})
 """They give 0 or 1 for NaN, as they should."""
 
+_LARGEST = frozenset({Algorithm.POOLING_MAX, Algorithm.REDUCTION_MAX})
+"""They begin with the lowest finite number."""
+
 _MOVING = frozenset({"concat", "convolution", "layer normalization", "matmul", "reorder", "resampling"})
 """Primitives without an algorithm of their own that keep NaN too; what is not known here counts as clamping."""
 
@@ -76,7 +79,7 @@ def hazards_of(
     return Hazards(
         clamps=whole or own or any(map(may_clamp, posts)),
         idle=divides or not _COMPARISONS.isdisjoint((algorithm, *posts)),
-        overflows=(algorithm == Algorithm.POOLING_MAX and len(posts) > 1) or call == "local response normalization",
+        overflows=(algorithm in _LARGEST and len(posts) > 1) or call == "local response normalization",
         leftovers=implementation.startswith("brg") and implementation.endswith("avx2"),
         silent=implementation.startswith(("ref", "simple"))
         or "gemm" in implementation

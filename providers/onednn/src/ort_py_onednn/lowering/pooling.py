@@ -62,6 +62,12 @@ def global_pool(planner: Planner, operation: Operation) -> None:
 
 def _everywhere(planner: Planner, average: bool, source: Value, posts: Sequence[Post]) -> Value:
     spatial = source.dims[2:]
+    if source.desc.is_plain and math.prod(spatial) > 1:
+        outer, count = source.dims[:2], math.prod(spatial)
+        rows = planner.reshaped(source, (math.prod(outer), count))
+        found = _sums(planner, "ReduceMean", rows) if average else _maxima(planner, rows)
+        if found is not None:
+            return planner.apply(planner.reshaped(found, (*outer, *(1,) * len(spatial))), posts)
     block = _block(math.prod(spatial)) if average else 0
     if block:
         # Means of blocks, then their mean: added one after the other, many elements lose digits.
@@ -90,13 +96,13 @@ def _pooled(
     if source.desc.has_offset:
         # Some of oneDNN 3.2's code for pools reads a part of a tensor from the tensor's beginning.
         source = planner.in_layout(source, Desc.plain(source.dims, dtype))
-    descs = [source.desc]
-    if not source.desc.is_plain:
-        descs.append(Desc.plain(source.dims, dtype))
-    elif len(dims) == 4:
-        # Plain pictures are pooled fast only where channels are innermost or blocked.
-        descs.append(Desc.channels_last(source.dims, dtype))
-
+    if source.desc.is_plain and dims[1] == 1 < dims[0]:
+        # Each picture is pooled by itself, so those of a batch may be channels: the more of them, the faster.
+        picture = planner.reshaped(source, (1, dims[0], *source.dims[2:]))
+        found = _pooled(planner, algorithm, picture, (1, dims[0], *dims[2:]), kernel, geometry, ())
+        return planner.apply(planner.reshaped(found, dims), posts)
+    # Pictures are pooled fast only where channels are innermost or blocked.
+    descs = [source.desc, Desc.channels_last(source.dims, dtype), Desc.plain(source.dims, dtype)]
     largest = planner.looks and algorithm == Algorithm.POOLING_MAX and dtype not in INTEGERS
     doubled = _doubled(dtype) if largest else ()
 
@@ -107,9 +113,9 @@ def _pooled(
                 found = primitives.pooling(algorithm, desc, Desc.any(dims, dtype), kernel, geometry, (*doubled, *chain))
             except Unimplemented:
                 continue
-            if not found.is_reference:
+            if found.is_tuned:
                 return found
-            best = best or found
+            best = found if best is None or best.is_reference else best
         if best is None:
             raise Unimplemented("pooling")
         return best
@@ -197,6 +203,25 @@ def _in_one(planner: Planner, kind: str, source: Value, target: tuple[int, ...])
     primitive = planner.make(lambda: primitives.reduction(_REDUCTIONS[kind], desc, result), desc)
     found = planner.new(result)
     planner.emit(primitive, {Argument.SRC: source, Argument.DST: found})
+    return found
+
+
+def _maxima(planner: Planner, rows: Value) -> Value | None:
+    """The largest element of each row; None where oneDNN has no fast code for that."""
+    dtype = planner.result_type(rows)
+    if dtype in INTEGERS:
+        return None
+    rows = planner.converted(rows, dtype)
+    desc, target = rows.desc, Desc.plain((rows.dims[0], 1), dtype)
+    posts = _doubled(dtype) if planner.looks else ()
+    try:
+        primitive = planner.make(lambda: primitives.reduction(Algorithm.REDUCTION_MAX, desc, target, posts), desc)
+    except Unimplemented:
+        return None
+    if not primitive.is_tuned:
+        return None
+    found = planner.new(target)
+    planner.emit(primitive, {Argument.SRC: rows, Argument.DST: found})
     return found
 
 

@@ -8,12 +8,19 @@ from ort_py_onednn.graph.support.rule import Rule, Rules, only_moved, shape_of, 
 __all__ = ["RULES"]
 
 
+_LEAST_CHANNELS = 4
+"""Pictures of one channel in a batch from which on they are pooled as channels of one picture."""
+
+
 def _pool(node: NodeSpec, graph: GraphView) -> str | None:
-    rank = len(shape_of(node, 0)) - 2
+    shape = shape_of(node, 0)
+    rank = len(shape) - 2
     if not 1 <= rank <= 3:
         return f"it is pooling over {rank} dimensions; 1 to 3 are supported"
     if used_outputs(node) > 1:
         return "the indices of the maxima are an output"
+    if shape[1] == 1 and not (isinstance(shape[0], int) and shape[0] >= _LEAST_CHANNELS):
+        return "it has one channel: oneDNN has fast code for several only"
     attributes = node.attributes
     if any(dilation != 1 for dilation in attributes.get("dilations") or ()):
         return "its windows are dilated, for which oneDNN has only reference code"
