@@ -101,6 +101,19 @@ def test_another_number_is_no_gelu() -> None:
     assert "is 0.3" in why
 
 
+def test_constants_with_the_digits_of_float16() -> None:
+    """A model of float16 that is computed in float32 has them; other numbers as far away are others."""
+    text = f"{HEAD} {{ a = Div(x, root) e = Erf(a) f = Add(e, one) p = Mul(x, f) y = Mul(p, half) }}"
+    assert fuse(text.replace("1.4142135", "1.4140625"), FuseGelu())[0] == {"Gelu": 1}
+    assert fuse(text.replace("1.4142135", "1.4144"), FuseGelu())[0]["Erf"] == 1
+    slope = "c = Pow(x, three) m = Mul(c, cubic) s = Add(x, m) u = Mul(s, slope)"
+    text = f"{HEAD} {{ {slope} t = Tanh(u) f = Add(t, one) h = Mul(x, half) y = Mul(h, f) }}"
+    text = text.replace("0.044715", str(float(np.float16(0.044715)))).replace(
+        "0.7978845", str(float(np.float16(0.7978845)))
+    )
+    assert fuse(text, ExpandCube(), FuseTanhGelu())[0] == {"FastGelu": 1}
+
+
 def test_a_part_that_is_read_elsewhere_keeps_the_nodes() -> None:
     """The graph returns what would vanish."""
     head = HEAD.replace("float[2, 3, 8] y)", "float[2, 3, 8] y, float[2, 3, 8] e)")
