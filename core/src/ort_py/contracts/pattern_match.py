@@ -331,4 +331,4 @@ def _is_number(array: Array, number: float) -> bool:
     if abs(value - number) <= tolerance * abs(number):
         return True
     # A model of float16 that is computed in float32 still has the digits of float16.
-    return array.dtype == np.float32 and abs(number) < 65504 and value == np.float16(number)
+    return array.dtype == np.float32 and abs(number) < 65504 and value == float(np.float16(number))

@@ -108,9 +108,8 @@ def test_constants_with_the_digits_of_float16() -> None:
     assert fuse(text.replace("1.4142135", "1.4144"), FuseGelu())[0]["Erf"] == 1
     slope = "c = Pow(x, three) m = Mul(c, cubic) s = Add(x, m) u = Mul(s, slope)"
     text = f"{HEAD} {{ {slope} t = Tanh(u) f = Add(t, one) h = Mul(x, half) y = Mul(h, f) }}"
-    text = text.replace("0.044715", str(float(np.float16(0.044715)))).replace(
-        "0.7978845", str(float(np.float16(0.7978845)))
-    )
+    for number in ("0.044715", "0.7978845"):
+        text = text.replace(number, str(float(np.float16(number))))
     assert fuse(text, ExpandCube(), FuseTanhGelu())[0] == {"FastGelu": 1}
 
 
