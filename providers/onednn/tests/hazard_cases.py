@@ -138,7 +138,7 @@ def _rows(make: _Maker) -> Iterator[Case]:
     for axis in (-1, 1, 0):
         for name in ("LogSoftmax", "Softmax"):
             yield make.case(f"{name} {axis}", [node(name, "x", "y", axis=axis)], feeds)
-        for name in ("ReduceMean", "ReduceSum"):
+        for name in ("ReduceMax", "ReduceMean", "ReduceMin", "ReduceSum"):
             yield make.case(f"{name} {axis}", [node(name, "x axes", "y")], feeds, axes=np.array([axis]))
     scale = {"s": make.array(18), "b": make.array(18)}
     yield make.case("LayerNormalization", [node("LayerNormalization", "x s b", "y")], feeds, **scale)

@@ -86,6 +86,33 @@ def test_the_largest_of_a_row_is_exact(value: float, place: int) -> None:
     np.testing.assert_array_equal(found, x.max((2, 3), keepdims=True))
 
 
+@pytest.mark.parametrize("axes", [(0,), (1,), (3,), (0, 2), (0, 3), (1, 3), (0, 1, 3), (0, 2, 3), (0, 1, 2, 3)])
+@pytest.mark.parametrize("op_type", ["ReduceMax", "ReduceMean", "ReduceMin", "ReduceSum"])
+def test_any_axes_are_reduced_in_fast_code(plans: list[Plan], op_type: str, axes: tuple[int, ...]) -> None:
+    """Neighbours at once, others one after the other, of a value that is computed."""
+    x = RNG.standard_normal((4, 6, 10, 12)).astype(np.float32)
+    nodes = [node("Abs", "x", "a"), node(op_type, "a axes", "r", keepdims=0), node("Neg", "r", "y")]
+    (found,) = run_here(model(nodes, {"x": x}, {"axes": np.array(axes)}), {"x": x})
+    reduced: Any = {"ReduceMax": np.max, "ReduceMean": np.mean, "ReduceMin": np.min, "ReduceSum": np.sum}[op_type]
+    assert_close(found, -np.asarray(reduced(np.abs(x).astype(np.float64), axis=axes), np.float32))
+    assert _computes_fast(plans)
+
+
+@pytest.mark.parametrize("axes", [(1,), (2,), (0, 2)])
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("op_type", ["ReduceMax", "ReduceMin"])
+def test_extremes_are_exact(op_type: str, value: float, axes: tuple[int, ...]) -> None:
+    """NaN and infinities, alone and among other numbers, and rows of nothing but the largest and the lowest number."""
+    x = RNG.standard_normal((6, 8, 40)).astype(np.float32)
+    x[1, 2, 3] = value
+    x[2], x[3], x[4] = value, np.finfo(np.float32).max, np.finfo(np.float32).min
+    data = model([node(op_type, "x axes", "y")], {"x": x}, {"axes": np.array(axes)})
+    with ort.InferenceSession(data) as session:
+        (found,) = session.run(None, {"x": x})
+    reduced = np.max if op_type == "ReduceMax" else np.min
+    np.testing.assert_array_equal(found, reduced(x, axis=axes, keepdims=True))
+
+
 def test_one_channel_is_left_to_others() -> None:
     """oneDNN's code for it is portable, and slower than NumPy's kernel."""
     x = RNG.standard_normal((1, 1, 30, 40)).astype(np.float32)

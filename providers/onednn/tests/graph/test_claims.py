@@ -85,7 +85,6 @@ REFUSED: Mapping[str, tuple[NodeProto, dict[str, np.ndarray[Any, Any]], str]] = 
         {"s": np.array([1, 1, 2, 2], np.float32)},
         "coordinates align_corners",
     ),
-    "extreme": (node("ReduceMax", "x", "y"), {}, "would find a wrong extreme of infinities"),
     "statistics": (
         node("LayerNormalization", "x s b", "y m", axis=-1),
         {"s": _f(6), "b": _f(6)},

@@ -28,8 +28,8 @@ _KEEPING = frozenset(
 _COMPARISONS = frozenset({Binary.GE, Binary.GT, Binary.LE, Binary.LT, Binary.EQ, Binary.NE})
 """They give 0 or 1 for NaN, as they should."""
 
-_LARGEST = frozenset({Algorithm.POOLING_MAX, Algorithm.REDUCTION_MAX})
-"""They begin with the lowest finite number."""
+_EXTREMES = frozenset({Algorithm.POOLING_MAX, Algorithm.REDUCTION_MAX, Algorithm.REDUCTION_MIN})
+"""They begin with the lowest finite number, or the largest."""
 
 _MOVING = frozenset({"concat", "convolution", "layer normalization", "matmul", "reorder", "resampling"})
 """Primitives without an algorithm of their own that keep NaN too; what is not known here counts as clamping."""
@@ -43,8 +43,9 @@ class Hazards:
         clamps: It may make a number of NaN, and raises the Invalid flag if it does.
         idle: It raises the Invalid flag though no element is NaN: a division of vectors by vectors, for places behind
             the end of a row are then 0 / 0; and comparisons, whose masks are NaN where they are read as numbers.
-        overflows: The Overflow flag shows where its result is wrong: that of a maximum that found nothing but
-            -infinity, and that of a local response normalisation, which computes x ** -0.75 by way of x³.
+        overflows: The Overflow flag shows where its result is wrong: that of a maximum or a minimum that found nothing
+            but the infinity that is farthest from it, and that of a local response normalisation, which computes
+            x ** -0.75 by way of x³.
         leftovers: It applies functions to whatever vector registers hold as well, without using the result.
         silent: Its code is compiled C++, whose comparisons raise no flag. That of transposed convolutions applies the
             post-ops so; of those, only the sigmoid loses NaN without a flag.
@@ -79,7 +80,7 @@ def hazards_of(
     return Hazards(
         clamps=whole or own or any(map(may_clamp, posts)),
         idle=divides or not _COMPARISONS.isdisjoint((algorithm, *posts)),
-        overflows=(algorithm in _LARGEST and len(posts) > 1) or call == "local response normalization",
+        overflows=(algorithm in _EXTREMES and len(posts) > 1) or call == "local response normalization",
         leftovers=implementation.startswith("brg") and implementation.endswith("avx2"),
         silent=implementation.startswith(("ref", "simple"))
         or "gemm" in implementation

@@ -47,7 +47,7 @@ _NOTHING = np.empty(0, np.uint8)
 
 _WHY = {
     INVALID: "a value inside it is not a number, and its functions might turn that into one",
-    0: "the largest element of a window is -infinity or as large as float32 can hold, or squares overflow",
+    0: "the extreme element of a window is infinite or as large as float32 can hold, or squares overflow",
 }
 """Reasons for declining a run, by the flag that was raised."""
 

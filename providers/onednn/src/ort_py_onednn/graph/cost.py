@@ -46,7 +46,7 @@ CALLS: Mapping[str, float] = {
     **dict.fromkeys(("BatchNormalization", "GlobalAveragePool", "GlobalMaxPool", "HardSwish", "LRN", "PRelu"), 6.5),
     **dict.fromkeys(("Celu", "Elu", "Pad", "Selu"), 5.0),
     **dict.fromkeys(("HardSigmoid", "Swish"), 2.8),
-    **dict.fromkeys(("Clip", "ReduceMean", "ReduceSum", "Sigmoid"), 1.5),
+    **dict.fromkeys(("Clip", "ReduceMax", "ReduceMean", "ReduceMin", "ReduceSum", "Sigmoid"), 1.5),
 }
 """Microseconds of NumPy's calls for a node, but for its elements."""
 
@@ -54,6 +54,7 @@ RATES: Mapping[str, float] = {
     **dict.fromkeys(("LayerNormalization", "LogSoftmax", "Softmax", "SimplifiedLayerNormalization"), 4.0e-3),
     **dict.fromkeys(("BiasGelu", "FastGelu", "Gelu", "QuickGelu"), 2.7e-3),
     **dict.fromkeys(("Celu", "Elu", "PRelu", "Selu", "ReduceMean"), 1.2e-3),
+    **dict.fromkeys(("ReduceMax", "ReduceMin"), 0.8e-3),
     **dict.fromkeys(("HardSwish", "Sigmoid", "Swish"), 0.5e-3),
     "Tanh": 0.2e-3,
 }

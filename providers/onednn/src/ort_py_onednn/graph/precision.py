@@ -35,6 +35,8 @@ _FOLLOWING = frozenset(
         "MaxPool",
         "PRelu",
         "Pad",
+        "ReduceMax",
+        "ReduceMin",
         "Reshape",
         "Resize",
         "Slice",

@@ -27,6 +27,11 @@ _SHORT = 64
 """Most elements of a row for which a product is preferred: it is four to ten times as fast as a reduction, but adds one
 element after the other, so that sums of longer rows would lose digits."""
 
+_EXTREMES = {
+    "ReduceMax": Algorithm.REDUCTION_MAX,
+    "ReduceMin": Algorithm.REDUCTION_MIN,
+}
+
 _REDUCTIONS = {
     "ReduceMean": Algorithm.REDUCTION_MEAN,
     "ReduceSum": Algorithm.REDUCTION_SUM,
@@ -65,7 +70,7 @@ def _everywhere(planner: Planner, average: bool, source: Value, posts: Sequence[
     if source.desc.is_plain and math.prod(spatial) > 1:
         outer, count = source.dims[:2], math.prod(spatial)
         rows = planner.reshaped(source, (math.prod(outer), count))
-        found = _sums(planner, "ReduceMean", rows) if average else _maxima(planner, rows)
+        found = _sums(planner, "ReduceMean", rows) if average else _extremes(planner, "ReduceMax", rows)
         if found is not None:
             return planner.apply(planner.reshaped(found, (*outer, *(1,) * len(spatial))), posts)
     block = _block(math.prod(spatial)) if average else 0
@@ -143,10 +148,10 @@ def _doubled(dtype: Element) -> tuple[Function, Function]:
 
 
 def reduce(planner: Planner, operation: Operation) -> None:
-    """ONNX ReduceMean and ReduceSum along constant axes."""
+    """ONNX ReduceMax, ReduceMean, ReduceMin and ReduceSum along constant axes."""
     source = planner.value(operation.inputs[0])
     if 0 in source.dims:
-        raise Unimplemented("sums and means of an empty tensor")
+        raise Unimplemented("a reduction of an empty tensor")
     rank = len(source.shape)
     axes = _axes(planner, operation, rank)
     keep = operation.attributes.get("keepdims", 1) == 1
@@ -176,26 +181,33 @@ def _reduced(planner: Planner, kind: str, source: Value, axes: tuple[int, ...], 
         return planner.converted(source, planner.result_type(source))
     if rank >= 3 and axes == tuple(range(2, rank)) and rank <= 5 and kind == "ReduceMean":
         return _everywhere(planner, True, source, ())
+    split = max((place for place in range(1, len(axes)) if axes[place] > axes[place - 1] + 1), default=0)
+    if split:
+        # The last neighbours, then those in front: for all in one there is only reference code.
+        inner = axes[split:]
+        dims = tuple(1 if axis in inner else dim for axis, dim in enumerate(source.dims))
+        return _reduced(planner, kind, _reduced(planner, kind, source, inner, dims), axes[:split], kept)
+    # Neighbouring axes are one: (outer, reduced, inner).
     plain = planner.plain(source)
-    if axes == tuple(range(axes[0], axes[0] + len(axes))):
-        # Neighbouring axes are one: (outer, reduced, inner).
-        outer = math.prod(source.dims[: axes[0]])
-        count = math.prod(source.dims[axes[0] : axes[-1] + 1])
-        inner = math.prod(source.dims[axes[-1] + 1 :])
-        if inner > 1:
-            # The inner elements are channels that lie innermost: pooling of one long window.
-            plain = planner.converted(plain, planner.result_type(plain))
-            view = planner.view(plain, Desc.strided((outer, inner, count), (count * inner, 1, inner), plain.dtype))
-            found = _everywhere(planner, True, view, [linear(count)] if kind == "ReduceSum" else ())
-            return planner.reshaped(planner.view(found, found.desc, found.dims), kept)
-        plain = planner.reshaped(plain, (outer, count, inner))
-        if inner == 1:
-            return planner.reshaped(_sums(planner, kind, planner.reshaped(plain, (outer, count))), kept)
-        target: tuple[int, ...] = (outer, 1, inner)
-    else:
-        target = kept
-    found = _in_one(planner, kind, plain, target)
-    return planner.reshaped(found, kept)
+    outer = math.prod(source.dims[: axes[0]])
+    count = math.prod(source.dims[axes[0] : axes[-1] + 1])
+    inner_count = math.prod(source.dims[axes[-1] + 1 :])
+    if inner_count == 1:
+        rows = planner.reshaped(plain, (outer, count))
+        found = _extremes(planner, kind, rows) if kind in _EXTREMES else _sums(planner, kind, rows)
+        if found is None:
+            raise Unimplemented(f"{kind} of rows in fast code")
+        return planner.reshaped(found, kept)
+    # The inner elements are channels that lie innermost: pooling of one long window.
+    plain = planner.converted(plain, planner.result_type(plain))
+    view = planner.view(
+        plain, Desc.strided((outer, inner_count, count), (count * inner_count, 1, inner_count), plain.dtype)
+    )
+    if kind == "ReduceMin":  # of the least the negative is the largest
+        view = planner.apply(view, [linear(-1.0)])
+    scale = {"ReduceSum": [linear(count)], "ReduceMin": [linear(-1.0)]}.get(kind, [])
+    found = _everywhere(planner, kind not in _EXTREMES, view, scale)
+    return planner.reshaped(planner.view(found, found.desc, found.dims), kept)
 
 
 def _in_one(planner: Planner, kind: str, source: Value, target: tuple[int, ...]) -> Value:
@@ -206,16 +218,15 @@ def _in_one(planner: Planner, kind: str, source: Value, target: tuple[int, ...])
     return found
 
 
-def _maxima(planner: Planner, rows: Value) -> Value | None:
-    """The largest element of each row; None where oneDNN has no fast code for that."""
-    dtype = planner.result_type(rows)
-    if dtype in INTEGERS:
+def _extremes(planner: Planner, kind: str, rows: Value) -> Value | None:
+    """The largest or least element of each row; None where oneDNN has no fast code for that."""
+    if rows.dtype in INTEGERS:
         return None
-    rows = planner.converted(rows, dtype)
-    desc, target = rows.desc, Desc.plain((rows.dims[0], 1), dtype)
-    posts = _doubled(dtype) if planner.looks else ()
+    rows = planner.converted(rows, F32)
+    desc, target = rows.desc, Desc.plain((rows.dims[0], 1))
+    posts = _doubled(F32) if planner.looks else ()
     try:
-        primitive = planner.make(lambda: primitives.reduction(Algorithm.REDUCTION_MAX, desc, target, posts), desc)
+        primitive = planner.make(lambda: primitives.reduction(_EXTREMES[kind], desc, target, posts), desc)
     except Unimplemented:
         return None
     if not primitive.is_tuned:

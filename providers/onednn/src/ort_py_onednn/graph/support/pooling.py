@@ -44,10 +44,6 @@ def _reduction(node: NodeSpec, graph: GraphView) -> str | None:
     return "a scalar" if not shape_of(node, 0) else None
 
 
-def _extreme(node: NodeSpec, graph: GraphView) -> str | None:
-    return "oneDNN's reductions begin with the largest finite number, and would find a wrong extreme of infinities"
-
-
 _AXES = frozenset({1})
 
 RULES: Rules = {
@@ -55,8 +51,8 @@ RULES: Rules = {
     ("", "GlobalAveragePool"): Rule(_global_pool),
     ("", "GlobalMaxPool"): Rule(_global_pool),
     ("", "MaxPool"): Rule(_pool, types=only_moved),
-    ("", "ReduceMax"): Rule(_extreme),
+    ("", "ReduceMax"): Rule(_reduction, _AXES),
     ("", "ReduceMean"): Rule(_reduction, _AXES),
-    ("", "ReduceMin"): Rule(_extreme),
+    ("", "ReduceMin"): Rule(_reduction, _AXES),
     ("", "ReduceSum"): Rule(_reduction, _AXES),
 }
