@@ -119,6 +119,53 @@ def test_results_that_jump_are_computed_narrow() -> None:
     assert less.inputs[0].type == typed_model("g (float16[2, 3] x) => (y) { y = Neg(x) }").graph.inputs[0].type
 
 
+@pytest.mark.parametrize(
+    "last",
+    [
+        "Acos(b)",
+        "Asin(b)",
+        "Atanh(b)",
+        "MaxPool <kernel_shape = [2]> (b)",
+        "Pow(x, b)",
+        "Shrink <bias = 0.5> (b)",
+        "ThresholdedRelu <alpha = 1.0> (b)",
+    ],
+)
+def test_functions_that_jump_are_computed_narrow(last: str) -> None:
+    """They see a quotient as float16 holds it: a whole number, the end of what they are defined for, equal neighbours."""
+    outputs = "y, i" if "MaxPool" in last else "y"
+    results = "float16[1, 1, 4] y, int64[1, 1, 4] i" if "MaxPool" in last else "float16[1, 1, 5] y"
+    model, _ = _widen(
+        f"g (float16[1, 1, 5] x) => ({results}) <float16 c = {{15361}}, float16 d = {{15360}}> "
+        f"{{ a = Div(x, d) b = Div(a, c) {outputs} = {last} }}",
+    )
+    name = last.split("(")[0].split()[0]
+    (node,) = (node for node in model.graph.nodes if node.op_type == name)
+    narrow = typed_model("g (float16[1, 1, 5] x) => (y) { y = Neg(x) }").graph.inputs[0].type
+    assert all(value.type == narrow for value in node.inputs if value is not None)
+
+
+@pytest.mark.parametrize(("mode", "narrow"), [("nearest", 2), ("linear", 1)])
+def test_the_nearest_pixel_is_found_narrow(mode: str, narrow: int) -> None:
+    """It is another one from a place between two pixels on; a mean of pixels changes little."""
+    model, _ = _widen(
+        f"""g (float16[1, 1, 2, 2] x, float16[1, 1, 3, 2] at) => (float16[1, 1, 1, 3] y) {{
+            place = Tanh(at)
+            y = GridSample <mode = "{mode}"> (x, place)
+        }}"""
+    )
+    assert _narrow(model).total() == narrow
+
+
+def test_a_fixed_exponent_is_smooth() -> None:
+    """It is as it was written, and so the power joins the region."""
+    model, _ = _widen(
+        "g (float16[2, 3] x) => (float16[2, 3] y) <float16 two = {16384}> { a = Exp(x) b = Pow(a, two) y = Neg(b) }",
+        feeds={"x": _X},
+    )
+    assert _narrow(model) == {"Cast": 1}
+
+
 def test_casts_between_floats_inside_are_gone() -> None:
     """A model of mixed precision widens some results itself: it reads those of the region."""
     model, _ = _widen(

@@ -7,8 +7,8 @@ gives the region just what it reads, so that rules find a Transpose beside the p
 
 Results are those of the narrow type with fewer roundings: they differ by what its precision allows, and what would
 have overflowed between two nodes does not. Operators whose results jump (comparisons, rounding, the place of a maximum,
-casts to integers) stay narrow: they see values rounded as before, so what was equal stays equal. So does an operator
-that is in no set below. All operators in them take float32 wherever they take float16 or bfloat16.
+casts to integers, functions that end at 1 as `Asin` does) stay narrow: they see values rounded as before, so what was
+equal stays equal. So does an operator that is in no set below. All operators in them take float32 wherever they take float16 or bfloat16.
 """
 
 from __future__ import annotations
@@ -32,14 +32,13 @@ from ort_py.transforms.claims import FirstClaims
 from ort_py.transforms.fusion import CONTRIB
 
 _COMPUTES = """
-    Abs Acos Acosh Add Asin Asinh Atan Atanh Attention AveragePool BatchNormalization Celu Clip Conv ConvTranspose
-    Cos Cosh CumSum DequantizeLinear Div Einsum Elu Erf Exp GRU Gelu Gemm GlobalAveragePool GlobalLpPool
-    GlobalMaxPool GridSample GroupNormalization HardSigmoid HardSwish InstanceNormalization LRN LSTM
-    LayerNormalization LeakyRelu Log LogSoftmax LpNormalization LpPool MatMul Max MaxPool Mean
-    MeanVarianceNormalization Min Mish Mul Neg PRelu Pow RMSNormalization RNN Reciprocal ReduceL1 ReduceL2
-    ReduceLogSum ReduceLogSumExp ReduceMax ReduceMean ReduceMin ReduceProd ReduceSum ReduceSumSquare Relu Resize
-    RotaryEmbedding Selu Shrink Sigmoid Sin Sinh Softmax Softplus Softsign Sqrt Sub Sum Swish Tan Tanh
-    ThresholdedRelu
+    Abs Add Asinh Atan Attention AveragePool BatchNormalization Celu Clip Conv ConvTranspose Cos Cosh CumSum
+    DequantizeLinear Div Einsum Elu Erf Exp GRU Gelu Gemm GlobalAveragePool GlobalLpPool GlobalMaxPool GridSample
+    GroupNormalization HardSigmoid HardSwish InstanceNormalization LRN LSTM LayerNormalization LeakyRelu Log
+    LogSoftmax LpNormalization LpPool MatMul Max MaxPool Mean MeanVarianceNormalization Min Mish Mul Neg PRelu Pow
+    RMSNormalization RNN Reciprocal ReduceL1 ReduceL2 ReduceLogSum ReduceLogSumExp ReduceMax ReduceMean ReduceMin
+    ReduceProd ReduceSum ReduceSumSquare Relu Resize RotaryEmbedding Selu Sigmoid Sin Sinh Softmax Softplus
+    Softsign Sqrt Sub Sum Swish Tan Tanh
 """
 
 _MOVES = """
@@ -69,7 +68,20 @@ def computes(node: NodeSpec) -> bool:
         return False
     if node.domain:
         return node.domain == CONTRIB and node.op_type in _CONTRIB_ARITHMETIC
-    return node.op_type in _ARITHMETIC
+    return node.op_type in _ARITHMETIC and not _jumps(node)
+
+
+def _jumps(node: NodeSpec) -> bool:
+    """Return whether an operator that is else smooth jumps: at whole exponents, between pixels, between places."""
+    match node.op_type:
+        case "Pow":
+            exponent = node.inputs[1]
+            return exponent is None or not exponent.constant
+        case "GridSample":
+            return node.attributes.get("mode") == "nearest"
+        case "MaxPool":
+            return len(node.outputs) > 1
+    return False
 
 
 def moves(node: NodeSpec) -> bool:
