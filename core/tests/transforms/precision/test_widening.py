@@ -132,14 +132,14 @@ def test_results_that_jump_are_computed_narrow() -> None:
     ],
 )
 def test_functions_that_jump_are_computed_narrow(last: str) -> None:
-    """They see a quotient as float16 holds it: a whole number, the end of what they are defined for, equal neighbours."""
+    """They see a quotient as float16 holds it: whole, the end of what they are defined for, equal neighbours."""
     outputs = "y, i" if "MaxPool" in last else "y"
     results = "float16[1, 1, 4] y, int64[1, 1, 4] i" if "MaxPool" in last else "float16[1, 1, 5] y"
     model, _ = _widen(
         f"g (float16[1, 1, 5] x) => ({results}) <float16 c = {{15361}}, float16 d = {{15360}}> "
         f"{{ a = Div(x, d) b = Div(a, c) {outputs} = {last} }}",
     )
-    name = last.split("(")[0].split()[0]
+    name = last.partition("(")[0].partition(" ")[0]
     (node,) = (node for node in model.graph.nodes if node.op_type == name)
     narrow = typed_model("g (float16[1, 1, 5] x) => (y) { y = Neg(x) }").graph.inputs[0].type
     assert all(value.type == narrow for value in node.inputs if value is not None)

@@ -6,9 +6,10 @@ that comes from outside, so a table that is gathered from, or a past that is app
 gives the region just what it reads, so that rules find a Transpose beside the product it belongs to.
 
 Results are those of the narrow type with fewer roundings: they differ by what its precision allows, and what would
-have overflowed between two nodes does not. Operators whose results jump (comparisons, rounding, the place of a maximum,
-casts to integers, functions that end at 1 as `Asin` does) stay narrow: they see values rounded as before, so what was
-equal stays equal. So does an operator that is in no set below. All operators in them take float32 wherever they take float16 or bfloat16.
+have overflowed between two nodes does not. Operators whose results jump (comparisons, rounding, the place of a
+maximum, casts to integers, functions that end at 1 as `Asin` does) stay narrow: they see values rounded as before, so
+what was equal stays equal. So does an operator that is in no set below. All operators in them take float32 wherever
+they take float16 or bfloat16.
 """
 
 from __future__ import annotations
