@@ -154,7 +154,7 @@ def _scored(node: onnx.NodeProto, values: Feeds, result: Array) -> Array:
     queries, keys = (
         np.nan_to_num(np.abs(values[name].astype(np.float64)), posinf=0.0) for name in (node.input[0], node.input[1])
     )
-    largest = keys.reshape(len(keys), -1).max(1, initial=0.0).reshape(-1, *(1,) * (queries.ndim - 1))
+    largest = keys.max(axis=tuple(range(1, keys.ndim)), initial=0.0).reshape(-1, *(1,) * (queries.ndim - 1))
     scores = queries.sum(-1, keepdims=True) * largest
     near = scores > NEAR * float(ml_dtypes.finfo(result.dtype).max)  # type: ignore[no-untyped-call]
     return np.broadcast_to(near, result.shape)
