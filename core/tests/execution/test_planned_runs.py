@@ -227,6 +227,28 @@ def test_shapes_that_do_not_come_back_are_not_recorded_for_ever() -> None:
     assert calls == [1, 2, 2]
 
 
+def test_many_shapes_that_take_turns_are_not_recorded_again_and_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Their plans would be dropped before they are used. A shape that stays is planned all the same."""
+    provider, calls = counting()
+    driven = drive(CHAIN, provider)
+    recorded: list[Any] = []
+    recording = PlannedRuns.recording
+
+    def noted(runs: PlannedRuns, *given: Any) -> Any:
+        recorded.append(given[0])
+        return recording(runs, *given)
+
+    monkeypatch.setattr(PlannedRuns, "recording", noted)
+    for _ in range(12):
+        for length in range(LONG, LONG + 20):
+            driven.run({"x": floats(length)})
+    assert planned_runs._COST * len(recorded) <= planned_runs._MOST_CREDIT + calls.count(2)
+    calls.clear()
+    for _ in range(4):
+        driven.run({"x": floats(LONG + 30)})
+    assert calls == [1, 1, 2, 2]
+
+
 def test_tiny_plans_ask_once() -> None:
     """Where shapes are fixed and nothing is to be won, frames do not even look."""
     driven = drive("g (float[4] x) => (float[4] y) { a = Neg(x) y = Abs(a) }")

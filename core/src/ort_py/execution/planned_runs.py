@@ -30,6 +30,10 @@ _MOST_PLANS = 8
 _AT_ONCE = 4
 """Signatures that are recorded when they are first met."""
 
+_COST, _MOST_CREDIT = 4, 48
+"""Planned runs that pay for a record, and how many are remembered: where more signatures than are planned take turns,
+records would take longer than plans save. What occurs twice in a row is recorded in any case."""
+
 _REMEMBERED = 64
 """Later signatures that are remembered until they come again."""
 
@@ -96,6 +100,8 @@ class PlannedRuns:
         self._plans: dict[Signature, PlannedRun | None] = {}
         self._met: dict[Signature, None] = {}
         self._recorded = 0
+        self._credit = _MOST_CREDIT
+        self._last: Signature | None = None
         self._unsteady: set[int] = set()
         self._reuses = reuses_memory
         self._reusing: list[ReusingStep] | None = None if reuses_memory else []
@@ -122,14 +128,18 @@ class PlannedRuns:
             if known:
                 planned = self._plans[signature] = self._plans.pop(signature)  # the most recent is last
                 record = False
+                self._credit = min(self._credit + 1, _MOST_CREDIT)
             else:
                 planned = None
                 record = self._recorded < _AT_ONCE or self._met.pop(signature, self) is None
+                record = record and (self._credit >= _COST or signature == self._last)
                 if not record:
                     self._met[signature] = None
                     if len(self._met) > _REMEMBERED:
                         del self._met[next(iter(self._met))]
                 self._recorded += record
+                self._credit -= _COST * record
+            self._last = signature
             return Choice(planned, record, known, {one.plan for one in self._plans.values() if one is not None})
 
     def recording(
