@@ -154,10 +154,15 @@ def _overwrite(results: list[Any] | None) -> None:
 
 
 def _owned(outcome: Outcome) -> Outcome:
-    """An outcome whose arrays are copies: those of onnxruntime hold all the memory that its session has got."""
+    """An outcome whose arrays are copies."""
     if outcome.outputs is not None:
-        outcome.outputs = [np.array(one) if isinstance(one, np.ndarray) else one for one in outcome.outputs]
+        outcome.outputs = _copied(outcome.outputs)
     return outcome
+
+
+def _copied(results: list[Any]) -> list[Any]:
+    """Copies of arrays: those of onnxruntime hold all the memory that its session has got."""
+    return [np.array(one) if isinstance(one, np.ndarray) else one for one in results]
 
 
 def _again(session: Any, case: Case, variant: Variant, ran: Ran) -> None:
@@ -266,7 +271,8 @@ def run_onnxruntime(case: Case, *, optimised: bool = False) -> list[Outcome]:
         return [failed] * len(case.feeds)
     if "bfloat16" in str([one.type for one in made[0].get_inputs() + made[0].get_outputs()]):
         return [Outcome(error=TypeError("onnxruntime has no bfloat16 in NumPy"))] * len(case.feeds)
-    return [_owned(guarded(lambda feeds=feeds: made[0].run(None, feeds))) for feeds in case.feeds]  # type: ignore[misc]
+    # Results for which there is no memory twice count as refused.
+    return [guarded(lambda feeds=feeds: _copied(made[0].run(None, feeds))) for feeds in case.feeds]  # type: ignore[misc]
 
 
 def run_reference(case: Case, feeds: Sequence[int] | None = None) -> list[Outcome]:
