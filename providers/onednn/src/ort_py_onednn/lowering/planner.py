@@ -12,9 +12,10 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 
 from ort_py_onednn.binding import primitives
-from ort_py_onednn.binding.constants import INTEGERS, Argument, Binary, Eltwise
+from ort_py_onednn.binding.constants import F32, INTEGERS, Argument, Binary, Element, Eltwise
 from ort_py_onednn.binding.descriptors import Desc
 from ort_py_onednn.binding.hazards import may_clamp
+from ort_py_onednn.binding.instructions import AVX512
 from ort_py_onednn.binding.primitive import Accumulate, Function, Operand, PostOp, Primitive, Unimplemented
 from ort_py_onednn.graph.functions import linear
 from ort_py_onednn.graph.operation import Combine, Post
@@ -69,12 +70,13 @@ class Planner(LayoutPlanner):
             return self.make_heavy(lambda: build(chain), work)
 
         count = len(posts)
+        whole = result.dtype in INTEGERS  # the remaining steps could not use the rounded values
         for place, post in enumerate(posts):
-            if isinstance(post, Combine) and not self._only_broadcasts(post, result.dims, shape):
+            apart = isinstance(post, Combine) and not self._only_broadcasts(post, result.dims, shape)
+            if apart or (not whole and self._by_sigmoid(post, result.dtype)):
                 count = place
                 break
         plain_made: Primitive | None = None
-        whole = result.dtype in INTEGERS  # the remaining steps could not use the rounded values
         while True:
             if whole and count < len(posts):
                 raise Unimplemented(f"{len(posts)} functions of a result that becomes an integer")
@@ -140,6 +142,9 @@ class Planner(LayoutPlanner):
             if isinstance(post, Function):
                 if value.desc.key is None or not value.desc.is_dense:
                     value = self.plain(value)
+                if self._by_sigmoid(post, value.dtype):
+                    value = self._tanh_gelu(value)
+                    continue
                 primitive = self._function(post, value.desc)
                 if self.looks and primitive.hazards.silent and not value.desc.is_plain:
                     # Of channels that fill blocks with zeroes, functions that move 0 have no other code.
@@ -156,6 +161,23 @@ class Planner(LayoutPlanner):
 
     def _function(self, function: Function, desc: Desc) -> Primitive:
         return self.make(lambda: primitives.eltwise(function, desc, desc), desc)
+
+    def _by_sigmoid(self, post: Post, dtype: Element) -> bool:
+        """Return whether a function is the Gelu by tanh, for a CPU on which oneDNN 3.2 takes 3 ns for each tanh."""
+        gelu = isinstance(post, Function) and post.algorithm == Eltwise.GELU_TANH
+        return gelu and dtype == F32 and not self.library.isa & AVX512
+
+    def _tanh_gelu(self, value: Value) -> Value:
+        """``x · (1 + tanh(u)) / 2`` as ``x · sigmoid(2 u)``, with ``u = √(2/π) · (x + 0.044715 x³)``: in one pass over
+        ``x · x``, and in a third of the time."""
+        desc, slope = value.desc, 2 * math.sqrt(2 / math.pi)
+        times = Operand(Binary.MUL, desc)
+        chain: list[PostOp] = [linear(0.044715 * slope, slope), times, Function(Eltwise.LOGISTIC), times]
+        primitive = self.make(lambda: primitives.binary(Binary.MUL, desc, desc, desc, chain), desc)
+        found = self.new(desc, value.shape)
+        codes = (Argument.SRC, Argument.SRC_1, Argument.post_op(1), Argument.post_op(3))
+        self.emit(primitive, {Argument.DST: found} | dict.fromkeys(codes, value))
+        return found
 
     def combine(self, algorithm: int, first: Value, second: Value, posts: Sequence[Post] = ()) -> Value:
         """A function of two values that broadcast against each other."""
