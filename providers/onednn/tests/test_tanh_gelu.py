@@ -31,7 +31,7 @@ def _run(nodes: Any, x: np.ndarray[Any, Any], constants: Mapping[str, Any]) -> n
 def test_numbers_of_every_size() -> None:
     """From the smallest to those whose cube is beyond float32, of both signs; zeroes keep theirs."""
     size = np.float32(10.0) ** np.arange(-30, 31, dtype=np.float32)
-    x = np.concatenate([np.linspace(-12, 12, 4001, dtype=np.float32), size, -size, np.float32([0, -0.0])])
+    x = np.concatenate([np.linspace(-12, 12, 4001, dtype=np.float32), size, -size, np.array([0, -0.0], np.float32)])
     found = _run([node("Gelu", "x", "y", approximate="tanh")], x, {})
     assert_close(found, _gelu(x))
     assert np.array_equal(np.signbit(found[-2:]), [False, True])
