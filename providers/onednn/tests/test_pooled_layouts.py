@@ -46,7 +46,10 @@ def _windows(x: np.ndarray[Any, Any], rank: int) -> np.ndarray[Any, Any]:
     return x.reshape(*x.shape[: 2 + rank], -1)
 
 
-@pytest.mark.parametrize("shape", [(2, 5, 64), (1, 3, 22, 18), (2, 16, 12, 10), (1, 6, 8, 6, 10), (5, 1, 14, 16)])
+@pytest.mark.parametrize(
+    "shape",
+    [(2, 5, 64), (1, 3, 22, 18), (2, 16, 12, 10), (1, 6, 8, 6, 10), (5, 1, 14, 16), (1, 8, 30), (2, 24, 4, 6, 8)],
+)
 @pytest.mark.parametrize("op_type", ["MaxPool", "AveragePool"])
 def test_plain_pictures_are_pooled_in_fast_code(plans: list[Plan], op_type: str, shape: tuple[int, ...]) -> None:
     """Lines, pictures and volumes, and a batch of pictures of one channel."""

@@ -157,3 +157,12 @@ def test_a_primitives_plain_layout_has_the_usual_strides(dims: tuple[int, ...]) 
         found = Desc.borrowed(handle)
         assert found is not None
         assert found.strides == usual.strides
+
+
+@pytest.mark.parametrize("shape", [(2, 16, 5), (2, 24, 3, 4), (1, 8, 2, 3, 2)], ids=str)
+def test_eight_channels_of_a_pixel_lie_together(shape: tuple[int, ...]) -> None:
+    """Blocks of channels lie outside of pixels."""
+    batch, channels, *spatial = shape
+    order = (0, 1, *range(3, 3 + len(spatial)), 2)  # (batch, blocks, pixels, eight channels)
+    places = np.arange(math.prod(shape)).reshape(batch, channels // 8, *spatial, 8)
+    assert np.array_equal(_offsets(Desc.blocked(shape)), places.transpose(np.argsort(order)).reshape(-1))

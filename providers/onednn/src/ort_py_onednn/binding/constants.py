@@ -12,6 +12,7 @@ __all__ = [
     "F32",
     "FORWARD_INFERENCE",
     "INTEGERS",
+    "TAGS_BLOCKED",
     "TAG_ANY",
     "Algorithm",
     "Argument",
@@ -24,6 +25,9 @@ __all__ = [
 ]
 
 TAG_ANY = 1
+TAGS_BLOCKED = {3: 69, 4: 102, 5: 142}
+"""By rank, the layout of pictures in which eight channels lie together: aBc8b, aBcd8b, aBcde8b."""
+
 FORWARD_INFERENCE = 96
 SCRATCHPAD_USER = 1
 BLOCKED = 2

@@ -15,7 +15,7 @@ from typing import Any
 
 from ort_py.errors import EPFail
 from ort_py_onednn.binding._dnnl import ffi
-from ort_py_onednn.binding.constants import BLOCKED, F32, TAG_ANY, Element, Query
+from ort_py_onednn.binding.constants import BLOCKED, F32, TAG_ANY, TAGS_BLOCKED, Element, Query
 from ort_py_onednn.binding.engine import engine
 from ort_py_onednn.binding.status import Unimplemented, check
 
@@ -132,9 +132,14 @@ class Desc:
         return _strided((1, columns, 1, rows), (columns * rows, 1, columns * rows, columns), dtype)
 
     @classmethod
+    def blocked(cls, dims: Sequence[int], dtype: Element = F32) -> Desc:
+        """Pictures of three to five dimensions with eight channels in each block."""
+        return _tagged(tuple(dims), dtype, TAGS_BLOCKED[len(dims)])
+
+    @classmethod
     def any(cls, dims: Sequence[int], dtype: Element = F32) -> Desc:
         """Dimensions for which a primitive chooses the layout."""
-        return _any(tuple(dims), dtype)
+        return _tagged(tuple(dims), dtype, TAG_ANY)
 
     @classmethod
     def borrowed(cls, handle: Any) -> Desc | None:
@@ -345,15 +350,15 @@ def _strided(dims: tuple[int, ...], strides: tuple[int, ...], dtype: Element) ->
 
 
 @functools.lru_cache(maxsize=_KEPT)
-def _any(dims: tuple[int, ...], dtype: Element) -> Desc:
+def _tagged(dims: tuple[int, ...], dtype: Element, tag: int) -> Desc:
     _refuse_endless(dims, dtype)
     made = ffi.new("md_t *")
     check(
-        engine().c.dnnl_memory_desc_create_with_tag(made, len(dims), list(dims), dtype, TAG_ANY),
+        engine().c.dnnl_memory_desc_create_with_tag(made, len(dims), list(dims), dtype, tag),
         "dnnl_memory_desc_create_with_tag",
         f"dimensions {dims}",
     )
-    return Desc(made[0], dims, dtype, ())
+    return Desc(made[0], dims, dtype, () if tag == TAG_ANY else None)
 
 
 def _refuse_endless(dims: tuple[int, ...], dtype: Element) -> None:
