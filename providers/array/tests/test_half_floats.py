@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ort_py_array.half_floats import from_half, through_half, to_half
+from ort_py_array.half_floats import from_half, through_half, to_half, widen
 from ort_py_kit.tolerances import assert_close
 
 from .standin import array_module, to_device, to_host
@@ -50,6 +50,20 @@ def test_widening_equals_a_conversion() -> None:
         y = from_half(np, left)
         np.testing.assert_array_equal(y, right)
         np.testing.assert_array_equal(np.signbit(y), np.signbit(right))
+
+
+def test_widening_in_blocks_equals_a_conversion() -> None:
+    """Blocks that hold infinities or NaN, and such without, in new arrays and in one that is given."""
+    every = np.arange(1 << 16, dtype=np.uint16).view(np.float16)
+    finite = every[np.isfinite(every)]
+    for x in (every.reshape(256, 256), np.concatenate((finite, finite, every, finite)), finite[:5], finite[:0]):
+        expected = x.astype(np.float32)
+        given = np.full(x.shape, 7, np.float32)
+        assert widen(np, x, given) is given
+        for y in (given, widen(np, x)):
+            assert y.dtype == np.float32
+            np.testing.assert_array_equal(y, expected)
+            np.testing.assert_array_equal(np.signbit(y), np.signbit(expected))
 
 
 def test_it_runs_on_another_array_module() -> None:

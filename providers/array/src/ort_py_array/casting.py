@@ -13,7 +13,7 @@ from ort_py.contracts.kernel import KernelCallable, KernelContext, KernelDef, Ke
 from ort_py.devices import HOST
 from ort_py.dtypes import DataType, data_type_of, numpy_dtype
 from ort_py.errors import InvalidArgument
-from ort_py_array.half_floats import to_half
+from ort_py_array.half_floats import to_half, widen
 from ort_py_array.precision import rounded
 
 # Greatest finite value of each type that saturates.
@@ -33,7 +33,7 @@ _PLAIN = frozenset(
 """Types among which the array module's own conversion is ONNX's. Names, because kinds of ml_dtypes' types mislead."""
 
 _LARGE = 4096
-"""Elements from which on `to_half` is faster than NumPy's conversion."""
+"""Elements from which on `to_half` and `widen` are faster than NumPy's conversions."""
 
 
 def _to_string(x: Array) -> Array:
@@ -98,6 +98,8 @@ def _converted(ctx: KernelContext, x: Array, dtype: Any, saturate: bool, round_m
         return _from_string(ctx, x, dtype)
     if x.dtype.name not in _PLAIN and dtype != x.dtype:
         x = x.astype(xp.float32)  # exact for all of ml_dtypes' types, which do not convert among each other directly
+        if dtype == xp.float32:
+            return x
     if dtype.name == "float8_e8m0fnu":
         return _to_e8m0(xp, x, dtype, saturate, round_mode)
     if dtype.name in _NARROW_INTEGERS and x.dtype.kind == "f":
@@ -123,6 +125,15 @@ def _caster(ctx: KernelContext, dtype: Any) -> KernelCallable:
             return rounded(x, dtype, out)
 
         return halve
+    if dtype.name == "float32" and source is DataType.FLOAT16 and ctx.device == HOST:
+        xp = ctx.xp
+
+        def wide(x: Array, out: Array | None = None) -> Array:
+            if x.size >= _LARGE and x.flags.c_contiguous and (out is None or out.flags.c_contiguous):
+                return widen(xp, x, out)
+            return rounded(x, dtype, out)
+
+        return wide
     if dtype.name in _PLAIN and source is not None and numpy_dtype(source).name in _PLAIN:
 
         def into(x: Array, out: Array) -> Array:

@@ -10,7 +10,7 @@ from typing import Any
 
 from ort_py.contracts.graph_view import Array
 
-__all__ = ["from_half", "through_half", "to_half"]
+__all__ = ["from_half", "through_half", "to_half", "widen"]
 
 _BELOW_NORMAL = 2.0**-14
 """The least normal float16: under it, what float16 can hold is evenly spaced."""
@@ -20,6 +20,9 @@ _SPACING = 0.75
 
 _BEYOND = 65520.0
 """What rounds to more than the greatest float16."""
+
+_INFINITE = 65536.0
+"""Infinity, as a number of float16 with one more exponent."""
 
 _BLOCK = 32768
 """Elements that are converted at once: the steps stay in the cache."""
@@ -46,7 +49,24 @@ def from_half(xp: Any, x: Array) -> Array:
     y = bits.view(xp.float32)
     # The difference of the two exponents' offsets, which makes subnormal numbers normal; in the memory of `bits`.
     xp.multiply(y, 2.0**112, out=y)
-    xp.copyto(bits, bits | 0x7F800000, where=xp.greater_equal(xp.abs(y), 65536.0))  # infinities and NaNs
+    xp.copyto(bits, bits | 0x7F800000, where=xp.greater_equal(xp.abs(y), _INFINITE))  # and NaNs
+    return y
+
+
+def widen(xp: Any, x: Array, out: Array | None = None) -> Array:
+    """float16 `x`, C-contiguous on the host, as float32, in `out` or a new array: `from_half` in blocks, of which most
+    hold neither infinities nor NaN.
+    """
+    y = xp.empty(x.shape, xp.float32) if out is None else out
+    flat_x, flat_y = x.reshape(-1).view(xp.int16), y.reshape(-1)
+    for first in range(0, x.size, _BLOCK):
+        bits = flat_x[first : first + _BLOCK].astype(xp.int32)
+        bits <<= 13
+        bits &= -0x70000001
+        block = flat_y[first : first + _BLOCK]
+        xp.multiply(bits.view(xp.float32), 2.0**112, out=block)
+        if not (block.max() < _INFINITE and block.min() > -_INFINITE):
+            block[...] = from_half(xp, flat_x[first : first + _BLOCK].view(xp.float16))
     return y
 
 

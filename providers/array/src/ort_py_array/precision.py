@@ -12,7 +12,7 @@ from typing import Any
 from ort_py.contracts.graph_view import Array
 from ort_py.contracts.kernel import KernelContext
 from ort_py.dtypes import DataType
-from ort_py_array.half_floats import from_half, to_half
+from ort_py_array.half_floats import from_half, to_half, widen
 
 __all__ = ["is_narrow", "mean_along", "rounded", "wide_constant", "widened"]
 
@@ -20,9 +20,6 @@ _NARROW = frozenset(("float16", "bfloat16"))
 
 _LARGE = 16384
 """Elements from which on the host converts float16 faster in integer arithmetic than by NumPy's conversions."""
-
-_BLOCK = 32768
-"""Elements that are converted at once."""
 
 
 def is_narrow(dtype: Any) -> bool:
@@ -41,18 +38,8 @@ def widened(xp: Any, x: Array) -> Array:
     if x.itemsize != 2 or x.dtype.name not in _NARROW:
         return x
     if x.size >= _LARGE and x.dtype == xp.float16 and getattr(x, "device", None) == "cpu":
-        return _widened_halves(xp, x)
+        return widen(xp, x) if x.flags.c_contiguous else from_half(xp, x)
     return x.astype(xp.float32)
-
-
-def _widened_halves(xp: Any, x: Array) -> Array:
-    if x.size <= _BLOCK or not x.flags.c_contiguous:
-        return from_half(xp, x)
-    y = xp.empty(x.shape, xp.float32)
-    flat_x, flat_y = x.reshape(-1), y.reshape(-1)
-    for first in range(0, x.size, _BLOCK):  # its steps stay in the cache
-        flat_y[first : first + _BLOCK] = from_half(xp, flat_x[first : first + _BLOCK])
-    return y
 
 
 def wide_constant(ctx: KernelContext, index: int) -> Array | None:
