@@ -65,6 +65,17 @@ class _Boxes:
         return shared > threshold
 
 
+@dataclass(frozen=True, slots=True)
+class _Edges:
+    """The boxes of all images as they are given, of which most are no candidates."""
+
+    boxes: Any
+    centred: bool
+
+    def __getitem__(self, index: Any) -> _Boxes:
+        return _Boxes.of(self.boxes[index], self.centred)
+
+
 def non_max_suppression(ctx: KernelContext) -> KernelCallable:
     """NonMaxSuppression-10..11: boxes ``(n, b, 4)``, scores ``(n, classes, b)`` → int64 ``(selected, 3)``.
 
@@ -99,7 +110,7 @@ def non_max_suppression(ctx: KernelContext) -> KernelCallable:
         classes, size = scores.shape[1:]
         # Boxes without area or bounds divide by zero: they overlap nothing.
         with np.errstate(invalid="ignore", over="ignore", divide="ignore"):
-            edges = _Boxes.of(boxes.reshape(-1, 4), layout == 1)
+            edges = _Edges(boxes.reshape(-1, 4), layout == 1)
             ahead_of_sort(ctx, 1, scores.size)  # of all pairs at once
             pairs, chosen = _select_best(ctx, edges, scores, least, most, boxes.dtype.type(threshold))
         return np.stack((pairs // classes, pairs % classes, chosen % size), -1).astype(np.int64)
@@ -146,15 +157,17 @@ class _Queue:
 
 _SPARE = 4
 """How many times more candidates than boxes may be selected are sorted at first, where there are many more still."""
+_FEW = 8
+"""How many times more scores than candidates there are where all candidates are sorted at once."""
 
 
 def _select_best(
-    ctx: KernelContext, edges: _Boxes, scores: Any, least: float | None, most: int, threshold: Any
+    ctx: KernelContext, edges: _Edges, scores: Any, least: float | None, most: int, threshold: Any
 ) -> tuple[Any, Any]:
     """(pairs, boxes) of what is selected, by pair and in the order of selection."""
     wanted = np.ones(scores.shape, np.bool_) if least is None else scores > scores.dtype.type(least)
     first = max(64, _SPARE * most)
-    if scores.shape[2] <= 2 * first:
+    if scores.shape[2] <= 2 * first or np.count_nonzero(wanted) * _FEW <= scores.size:
         return _select(ctx, edges, _Queue.of(scores, wanted), most, threshold)
     # Usually the best candidates are enough. Those equal to the last of them belong to them, whatever their order.
     bound = np.partition(scores, -first, axis=-1)[..., -first, None]
@@ -171,7 +184,7 @@ def _select_best(
     return pairs[order], chosen[order]
 
 
-def _select(ctx: KernelContext, edges: _Boxes, queue: _Queue, most: int, threshold: Any) -> tuple[Any, Any]:
+def _select(ctx: KernelContext, edges: _Edges, queue: _Queue, most: int, threshold: Any) -> tuple[Any, Any]:
     """(pairs, boxes) of what is selected, in the order of selection within a pair."""
     waiting = np.flatnonzero(np.diff(queue.starts))
     found = [
@@ -184,7 +197,7 @@ def _select(ctx: KernelContext, edges: _Boxes, queue: _Queue, most: int, thresho
 
 
 def _select_some(
-    ctx: KernelContext, edges: _Boxes, queue: _Queue, pairs: Any, most: int, threshold: Any
+    ctx: KernelContext, edges: _Edges, queue: _Queue, pairs: Any, most: int, threshold: Any
 ) -> tuple[Any, Any]:
     """`_select` for some pairs: a stretch of each one's candidates at a time."""
     place, end = queue.starts[pairs], queue.starts[pairs + 1]
@@ -239,7 +252,7 @@ def _greedy(among: Any, alive: Any, room: list[int]) -> Any:
     return np.array(chosen, np.int64)
 
 
-def _suppress(edges: _Boxes, seen: _Boxes, alive: Any, first: Any, count: Any, boxes: Any, threshold: Any) -> None:
+def _suppress(edges: _Edges, seen: _Boxes, alive: Any, first: Any, count: Any, boxes: Any, threshold: Any) -> None:
     """Take out of `alive` what overlaps boxes of earlier stretches: `count` a row, from `first` on."""
     step = max(1, _OVERLAPS // alive.size)
     total = int(count.max())
