@@ -341,11 +341,8 @@ def _plain(dims: tuple[int, ...], dtype: Element) -> Desc:
 def _strided(dims: tuple[int, ...], strides: tuple[int, ...], dtype: Element) -> Desc:
     _refuse_endless(dims, dtype)
     made = ffi.new("md_t *")
-    check(
-        engine().c.dnnl_memory_desc_create_with_strides(made, len(dims), list(dims), dtype, list(strides)),
-        "dnnl_memory_desc_create_with_strides",
-        f"dimensions {dims} and strides {strides}",
-    )
+    status = engine().c.dnnl_memory_desc_create_with_strides(made, len(dims), list(dims), dtype, list(strides))
+    check(status, "dnnl_memory_desc_create_with_strides", f"dimensions {dims} and strides {strides}")
     return Desc(made[0], dims, dtype, strides)
 
 
@@ -353,11 +350,8 @@ def _strided(dims: tuple[int, ...], strides: tuple[int, ...], dtype: Element) ->
 def _tagged(dims: tuple[int, ...], dtype: Element, tag: int) -> Desc:
     _refuse_endless(dims, dtype)
     made = ffi.new("md_t *")
-    check(
-        engine().c.dnnl_memory_desc_create_with_tag(made, len(dims), list(dims), dtype, tag),
-        "dnnl_memory_desc_create_with_tag",
-        f"dimensions {dims}",
-    )
+    status = engine().c.dnnl_memory_desc_create_with_tag(made, len(dims), list(dims), dtype, tag)
+    check(status, "dnnl_memory_desc_create_with_tag", f"dimensions {dims}")
     return Desc(made[0], dims, dtype, () if tag == TAG_ANY else None)
 
 
