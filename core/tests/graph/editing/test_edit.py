@@ -9,7 +9,7 @@ import pytest
 from onnx import TensorProto, helper
 
 from ort_py.contracts import NodeSpec, NodeTemplate
-from ort_py.dtypes import TensorType
+from ort_py.dtypes import DataType, TensorType
 from ort_py.errors import EngineError, InvalidGraph
 from ort_py.graph.checking.verify import verify
 from ort_py.graph.editing.edit import Editor
@@ -537,3 +537,34 @@ def test_order_is_restored_next_to_the_edit_only() -> None:
     assert edited.graph.nodes[:30] == before
     assert operators(edited)[30:] == ["Abs", "Exp", "Neg", "Relu", "Add"]
     verify(edited.graph)
+
+
+@pytest.mark.parametrize(
+    ("inputs", "reads", "writes"),
+    [
+        ("float[2, 3] x", ("x", "v"), (2, 2)),
+        ("float[2, 3] x, float[2, 3] o", ("o", "w"), (2, 2)),
+        ("float[2, 3] x, float[4, 3] o", ("o", "w"), (4, 2)),
+        ("float[2, 3] x", ("x", "u"), (2, 5)),
+        ("float[N, 3] x", ("x", "v"), ("N", 2)),
+        ("float[N, 3] x, float[M, 3] o", ("o", "v"), ("M", 2)),
+    ],
+    ids=["other numbers", "another input", "another size", "more columns", "a named size", "another name"],
+)
+def test_a_product_has_the_type_that_its_operands_decide(
+    inputs: str, reads: tuple[str, str], writes: tuple[int | str, ...]
+) -> None:
+    """Whether it stands for one like it or not."""
+    text = f"""g ({inputs}) => (float s)
+        <float[3, 2] w = {{1, 2, 3, 4, 5, 6}}, float[3, 2] v = {{6, 5, 4, 3, 2, 1}},
+         float[3, 5] u = {{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15}}>
+        {{ p = MatMul (x, w) s = ReduceSum <keepdims = 0> (p) }}"""
+    edited = editor(text)
+    edited.replace_nodes(
+        edited.nodes,
+        [NodeTemplate("MatMul", reads, ("made",)), NodeTemplate("ReduceSum", ("made",), ("s",), {"keepdims": 0})],
+    )
+    verify(edited.graph)
+    made = edited.value("made")
+    assert made is not None
+    assert made.type == TensorType(DataType.FLOAT, writes)

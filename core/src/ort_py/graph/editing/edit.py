@@ -9,6 +9,7 @@ and must not be run. Does not depend on the purpose of a transform.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from typing import TypeAlias
 
 import numpy as np
 
@@ -26,6 +27,31 @@ from ort_py.graph.editing.reading_editor import ReadingEditor
 from ort_py.graph.ir import Graph, Node, Value, disconnect, walk
 from ort_py.graph.typing.node_types import infer_node
 from ort_py.graph.typing.type_merge import element_conflict, merge_types, shape_conflict, with_sizes
+
+_Typed: TypeAlias = tuple[Node, list[Value | None], ValueType]
+"""A node whose two operands decide the type of its result, with these and with the type."""
+
+
+def _typed(nodes: Sequence[Node]) -> list[_Typed]:
+    made = [(one, one.outputs[0]) for one in nodes if one.op_type in ("Conv", "MatMul") and not one.domain]
+    return [
+        (one, one.inputs[:2], value.type)
+        for one, value in made
+        if value is not None and value.type is not None and value not in one.graph.model.trusted
+    ]
+
+
+def _is_alike(node: Node, other: Node, operands: list[Value | None]) -> bool:
+    """Return whether the results of two nodes have one type: most rules change constants, but not their shapes."""
+    here, there = ((one.op_type, one.domain, one.opset_version, one.attributes) for one in (node, other))
+    return here == there and all(map(_same_type, node.inputs[:2], operands))
+
+
+def _same_type(one: Value | None, other: Value | None) -> bool:
+    """Return whether two values have one type, in which no size is unknown unless the values are the same."""
+    if one is other or one is None or other is None:
+        return one is other
+    return one.type == other.type and isinstance(one.type, TensorType) and None not in (one.type.shape or (None,))
 
 
 class Editor(ReadingEditor):
@@ -155,6 +181,7 @@ class Editor(ReadingEditor):
         opsets: Mapping[str, int] | None = None,
     ) -> list[Node]:
         gone = set(removed)
+        typed = _typed(removed)
         maker = NodeMaker(self.graph, self.state, self.values, self.named, self.find, gone)
         self._check_unneeded(removed, gone, maker.check(templates))
         self._changed()
@@ -171,7 +198,7 @@ class Editor(ReadingEditor):
             version = (opsets or {}).get(node.domain, 0)
             if version and self.graph.model.opset_imports.setdefault(node.domain, version) != version:
                 node.opset = version
-            self._resolve(node)
+            self._resolve(node, typed)
             self._came(node)
         self.list.insert(made, free)
         self._typed_already(made)
@@ -219,8 +246,8 @@ class Editor(ReadingEditor):
         self.named[node.name] = None
         self.state.cache.forget_node(node)
 
-    def _resolve(self, node: Node) -> None:
-        """Look up the operator of a new node and type its outputs."""
+    def _resolve(self, node: Node, replaced: Sequence[_Typed] = ()) -> None:
+        """Look up the operator of a new node and type its outputs, as those of a replaced node where that was alike."""
         schemas = self.state.schemas
         # A model of other domains only imports none of ONNX's own; an Identity needs one.
         opset = schemas.opset(node) or newest_opset(node.domain)
@@ -237,7 +264,9 @@ class Editor(ReadingEditor):
             return
         schema = schemas.resolve(node)
         node.since_version = schema.since_version
-        for value, found in zip(node.outputs, infer_node(node, schemas), strict=False):
+        types: list[ValueType | None] = [known for other, read, known in replaced if _is_alike(node, other, read)]
+        types = types[:1] or infer_node(node, schemas)
+        for value, found in zip(node.outputs, types, strict=False):
             if value is None or found is None:
                 continue
             if shape_conflict(found, value.type):
