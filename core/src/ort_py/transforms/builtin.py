@@ -32,14 +32,7 @@ from ort_py.transforms.functions.softmax_chain import FuseSoftmax
 from ort_py.transforms.linear.batch_normalization import FoldBatchNormalization
 from ort_py.transforms.linear.channel_arithmetic import channel_rules
 from ort_py.transforms.linear.constant_chains import MergeConstantChains
-from ort_py.transforms.linear.fused_products import (
-    FuseConvActivation,
-    FuseConvAdd,
-    FuseGemmActivation,
-    FuseMatMulAdd,
-    FuseMatMulScale,
-    FuseMatMulTranspose,
-)
+from ort_py.transforms.linear.fused_products import FuseMatMulAdd, product_fusions
 from ort_py.transforms.linear.input_scaling import FoldInputScale
 from ort_py.transforms.linear.padding import FoldPad
 from ort_py.transforms.movement.concatenation import EliminateWholeGather, MergeConcats, MergeSlices
@@ -103,11 +96,7 @@ def builtin_transforms() -> list[Transform]:
         FuseNormalizationBias(),
         FuseSimplifiedLayerNormalization(),
         FuseGroupNormalization(),
-        FuseConvAdd(),
-        FuseConvActivation(),
-        FuseGemmActivation(),
-        FuseMatMulTranspose(),
-        FuseMatMulScale(),
+        *product_fusions(),
         FuseBiasGelu(),
         FuseSkipNormalization(),
         MoveLoopInvariants(),

@@ -223,3 +223,8 @@ class FuseConvActivation(Fusion):
             {**conv.attributes, **added, **({"activation_params": parameters} if parameters else {})},
             CONTRIB,
         )
+
+
+def product_fusions() -> list[Fusion]:
+    """One rule for each fused operator."""
+    return [FuseConvAdd(), FuseConvActivation(), FuseGemmActivation(), FuseMatMulTranspose(), FuseMatMulScale()]

@@ -138,11 +138,7 @@ def _pick_rows(
 def _widened(
     graph: GraphEditor, pick: NodeSpec, chain: list[NodeSpec], held: ValueSpec, numbers: list[tuple[str, bool]]
 ) -> list[NodeTemplate]:
-    """Nodes that pick rows of integers, and widen them.
-
-    Args:
-        numbers: Name of each constant behind the Cast, and whether it is one number.
-    """
+    """Nodes that pick rows of integers, and widen them; `numbers` are constants, each with whether it is one number."""
     result, indices = ("" if value is None else value.name for value in (pick.outputs[0], pick.inputs[1]))
     made: list[NodeTemplate] = []
 
