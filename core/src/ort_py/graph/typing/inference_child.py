@@ -1,20 +1,22 @@
 """The process that runs ONNX's shape inference for `isolated_inference`: a script, never imported by the package.
 
-It loads nothing but the extension module of ``onnx``, so that it starts in a few hundredths of a second. A request on
-standard input is a header (`REQUEST`: bytes of the model, strict or not, seconds it may take) and the model; the answer
-on standard output is a header (`ANSWER`: kind, bytes) and the model with types, or the text of what was raised. It ends
-when its standard input is closed, when a request takes too long, and when the model crashes it.
+It loads nothing but the extension module of ``onnx``, so that it starts in a few hundredths of a second: importing
+``typing`` or ``contextlib`` takes as long as the interpreter's own start. A request on standard input is a header
+(`REQUEST`: bytes of the model, strict or not, seconds it may take) and the model; the answer on standard output is a
+header (`ANSWER`: kind, bytes) and the model with types, or the text of what was raised. It ends when its standard input
+is closed, when a request takes too long, and when the model crashes it.
 """
 
 from __future__ import annotations
 
-import contextlib
 import faulthandler
 import struct
 import sys
-from importlib.machinery import ExtensionFileLoader
-from importlib.util import module_from_spec, spec_from_file_location
-from typing import Any
+from importlib.machinery import ExtensionFileLoader, ModuleSpec
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 REQUEST = struct.Struct("<Q?d")
 ANSWER = struct.Struct("<BQ")
@@ -26,11 +28,13 @@ _ADDRESS_SPACE = 8 << 30
 
 def serve(path: str) -> None:
     """Answer requests until there are no more."""
-    with contextlib.suppress(ImportError, ValueError, OSError):  # no such limit, or a lower one is in force
+    try:
         import resource  # POSIX only
 
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
         resource.setrlimit(resource.RLIMIT_AS, (_ADDRESS_SPACE, _ADDRESS_SPACE))
+    except (ImportError, ValueError, OSError):  # no such limit, or a lower one is in force
+        pass
     native = _load(path).shape_inference
     source, target = sys.stdin.buffer, sys.stdout.buffer
     while len(header := source.read(REQUEST.size)) == REQUEST.size:
@@ -55,10 +59,7 @@ def _load(path: str) -> Any:
     """The extension module without the package around it, which would import NumPy and protobuf."""
     name = "onnx_cpp2py_export"
     loader = ExtensionFileLoader(name, path)
-    spec = spec_from_file_location(name, path, loader=loader)
-    if spec is None:
-        raise ImportError(f"{path} is not an extension module")
-    module = module_from_spec(spec)
+    module = loader.create_module(ModuleSpec(name, loader, origin=path))
     loader.exec_module(module)
     return module
 
