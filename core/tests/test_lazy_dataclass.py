@@ -189,15 +189,27 @@ def test_initialisers_are_compiled_when_a_class_is_used_often() -> None:
     """Neither importing a module nor the first instances of a class compile anything."""
     program = (
         "import builtins\nfrom ort_py.lazy_dataclass import dataclass\n"
-        "calls, plain = [], builtins.exec\n"
-        "builtins.exec = lambda *given: calls.append(given[0]) or plain(*given)\n"
+        "calls, plain = [], builtins.compile\n"
+        "builtins.compile = lambda *given: calls.append(given[0]) or plain(*given)\n"
         "@dataclass(frozen=True, slots=True)\nclass A:\n    '''A.'''\n    x: int\n"
         "made = [A(1), A(x=2)]\nassert calls == []\n"
         "made += [A(number) for number in range(3, 20)]\nassert len(calls) == 1\n"
         "assert [one.x for one in made] == list(range(1, 20))\n"
+        "@dataclass(frozen=True, slots=True)\nclass B:\n    '''B.'''\n    y: int\n"  # of the same code
+        "assert [B(y=number).y for number in range(20)] == list(range(20)) and len(calls) == 1\n"
     )
     done = subprocess.run([sys.executable, "-c", program], check=False, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
+
+
+def test_a_field_without_a_default_does_not_follow_one_with_a_default() -> None:
+    @dataclass
+    class Wrong:
+        first: int = 1
+        second: int  # type: ignore[misc]
+
+    with pytest.raises(TypeError, match="Wrong without a default"):
+        inspect.signature(Wrong)
 
 
 CALLS: list[tuple[tuple[Any, ...], dict[str, Any]]] = [

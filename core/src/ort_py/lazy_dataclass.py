@@ -17,7 +17,7 @@ from dataclasses import MISSING
 from functools import partial
 from operator import attrgetter
 from reprlib import recursive_repr
-from types import MemberDescriptorType
+from types import CodeType, FunctionType, MemberDescriptorType
 from typing import TYPE_CHECKING, Any
 
 __all__ = ["dataclass"]
@@ -53,19 +53,19 @@ else:
             fields = _Fields(plain, frozen=frozen, slots=slots, kw_only=kw_only)
             added = {
                 _FIELDS: fields,
-                "__dataclass_params__": _Late(fields.parameters),
-                "__match_args__": _Late(fields.match_args),
+                "__dataclass_params__": _Late(lambda _: fields.parameters()),
+                "__match_args__": _Late(lambda _: fields.match_args()),
             }
             if init and "__init__" not in own:
                 added["__init__"] = _LazyInit(fields)
             if repr and "__repr__" not in own:
-                added["__repr__"] = _LazyMethod(fields, _repr)
+                added["__repr__"] = _Late(partial(_method, fields, _repr))
             if eq and "__eq__" not in own:
-                added["__eq__"] = _LazyMethod(fields, _comparison)
+                added["__eq__"] = _Late(partial(_method, fields, _comparison))
             if eq and not hashes:
-                added["__hash__"] = _LazyMethod(fields, _hash) if frozen else None
+                added["__hash__"] = _Late(partial(_method, fields, _hash)) if frozen else None
             if order:
-                added |= {name: _LazyMethod(fields, _comparison) for name in _ORDER}
+                added |= {name: _Late(partial(_method, fields, _comparison)) for name in _ORDER}
             if frozen:
                 added |= {"__setattr__": _set_attribute(fields), "__delattr__": _delete_attribute(fields)}
                 if slots and "__getstate__" not in own:
@@ -233,26 +233,9 @@ class _Late:
         self._cls, self._name = owner, name
 
     def __get__(self, instance: object, owner: type[Any] | None = None) -> Any:
-        value = self._make()
+        value = self._make(self._name)
         type.__setattr__(self._cls, self._name, value)
-        return value
-
-
-class _LazyMethod:
-    """A method of a class until it is looked up for the first time: then it is made and replaces this."""
-
-    def __init__(self, fields: _Fields, make: Any) -> None:
-        self._fields = fields
-        self._make = make
-
-    def __set_name__(self, owner: type[Any], name: str) -> None:
-        self._name = name
-
-    def __get__(self, instance: object, owner: type[Any] | None = None) -> Any:
-        cls = self._fields.cls
-        made = _named(self._make(self._name, self._fields.entries), cls, self._name)
-        type.__setattr__(cls, self._name, made)
-        return made.__get__(instance, owner)
+        return value.__get__(instance, owner) if isinstance(value, FunctionType) else value
 
 
 class _LazyInit:
@@ -304,6 +287,10 @@ class _LazyInit:
             instance.__post_init__()
 
 
+def _method(fields: _Fields, make: Any, name: str) -> Any:
+    return _named(make(name, fields.entries), fields.cls, name)
+
+
 class _Factory:
     """The default of a parameter whose field has a default factory."""
 
@@ -314,20 +301,24 @@ class _Factory:
 _FACTORY = _Factory()
 
 
+_codes: dict[str, CodeType] = {}
+"""Code of initialisers by their source, in which fields have numbers: classes of as many fields share it."""
+
+
 def _init(fields: _Fields) -> Any:
     names: dict[str, Any] = {"_set": object.__setattr__, "_FACTORY": _FACTORY}
-    parameters: dict[bool, list[str]] = {False: [], True: []}
-    body = []
+    parameters: dict[bool, dict[str, Any]] = {False: {}, True: {}}
+    renamed, body = {}, []
     for place, entry in enumerate(fields.entries):
         made = entry.factory is not MISSING
         given = entry.default is not MISSING
         names[f"_{place}"] = entry.factory if made else entry.default
-        value = entry.name
+        value = f"f{place}"
+        renamed[value] = entry.name
         if entry.init:
-            default = " = _FACTORY" if made else f" = _{place}" if given else ""
-            parameters[bool(entry.kw_only)].append(entry.name + default)
+            parameters[bool(entry.kw_only)][value] = _FACTORY if made else entry.default
             if made:
-                value = f"_{place}() if {entry.name} is _FACTORY else {entry.name}"
+                value = f"_{place}() if {value} is _FACTORY else {value}"
         elif made:
             value = f"_{place}()"
         elif given and fields.slots:  # without slots, the class has the default as an attribute
@@ -339,13 +330,23 @@ def _init(fields: _Fields) -> Any:
             names[f"_slot{place}"] = slot.__set__  # a third faster than by name
             body.append(f"_slot{place}(self, {value})")
         else:
-            body.append(f"_set(self, {entry.name!r}, {value})" if fields.frozen else f"self.{entry.name} = {value}")
+            names[f"_name{place}"] = entry.name
+            body.append(f"_set(self, _name{place}, {value})" if fields.frozen else f"self.f{place} = {value}")
     if hasattr(fields.cls, "__post_init__"):
         body.append("self.__post_init__()")
-    listed = ["self", *parameters[False], *(["*", *parameters[True]] if parameters[True] else [])]
+    positional, named = parameters[False], parameters[True]
+    listed = ["self", *positional, *(["*", *named] if named else [])]
     source = f"def __init__({', '.join(listed)}):\n " + "\n ".join(body or ["pass"])
-    exec(source, names)  # noqa: S102 - of names of fields, which are identifiers, as the standard library does it
-    method = names["__init__"]
+    if (code := _codes.get(source)) is None:
+        constants = compile(source, "<string>", "exec").co_consts  # one of them is what the definition makes
+        code = _codes[source] = next(one for one in constants if isinstance(one, CodeType))
+    seen, used = (tuple([renamed.get(one, one) for one in known]) for known in (code.co_varnames, code.co_names))
+    defaults = [value is not MISSING for value in positional.values()]
+    if defaults != sorted(defaults):
+        raise TypeError(f"a field of {fields.cls.__name__} without a default follows one with a default")
+    method = FunctionType(code.replace(co_varnames=seen, co_names=used), names, "__init__")
+    method.__defaults__ = tuple([value for value in positional.values() if value is not MISSING])
+    method.__kwdefaults__ = {renamed[name]: value for name, value in named.items() if value is not MISSING}
     method.__annotations__ = {entry.name: entry.type for entry in fields.entries if entry.init} | {"return": None}
     return _named(method, fields.cls, "__init__")
 
