@@ -13,7 +13,7 @@ from ort_py.contracts.graph_view import RegionView
 from ort_py.errors import KernelInputError, LimitError, Location
 from ort_py.graph.view import ModelGraphView
 from ort_py.limits import Limits
-from ort_py_kit.graphs import typed_model
+from ort_py_kit.graphs import model_from_text, typed_model
 
 HEAD = '<ir_version: 10, opset_import: ["" : OPSET, "org.example" : 1]> '
 
@@ -194,6 +194,16 @@ def test_images_that_were_promised_to_be_squares(monkeypatch: pytest.MonkeyPatch
         assert one.admit([floats(2, 3, 9, 21), weights]).outputs == ((2, 4, 4, 10),)
         with pytest.raises(KernelInputError, match="Conv"):
             one.admit([floats(2, 3, 9, 2), weights])
+
+
+def test_question_marks_are_sizes_without_a_name() -> None:
+    """Some exporters write one for each unknown size: they promise no squares, and one walk is enough."""
+    model = model_from_text(HEAD.replace("OPSET", "21") + "g (float[N,3,S,T] x) => (float[N,3,A,B] y) {y=Relu(x)}")
+    for dim in model.graph.input[0].type.tensor_type.shape.dim[2:]:
+        dim.dim_param = "?"
+    gate = Gate(ModelGraphView(typed_model(model).graph).region(range(1)))
+    assert gate.admit([floats(2, 3, 9, 21)]).outputs == ((2, 3, 9, 21),)
+    assert len(gate.record()["programs"]) == 1
 
 
 def test_sizes_never_overflow() -> None:

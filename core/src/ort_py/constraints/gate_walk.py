@@ -90,15 +90,13 @@ def walk_numbers(facts: RegionFacts, arrays: Sequence[Any]) -> Admission | Const
 
 
 def _promises_squares(facts: RegionFacts) -> bool:
-    """Return whether one name stands for two axes of an input.
+    """Return whether one name stands for two axes of an input; ``?`` is none.
 
     Exporters write that for images of any height and width, which are seldom squares.
     """
-    for kind in facts.types:
-        names = [dim for dim in (kind.shape or ()) if isinstance(dim, str)] if isinstance(kind, TensorType) else []
-        if len(set(names)) < len(names):
-            return True
-    return False
+    shapes = [kind.shape or () for kind in facts.types if isinstance(kind, TensorType)]
+    named = [[dim for dim in shape if isinstance(dim, str) and dim != "?"] for shape in shapes]
+    return any(len(set(names)) < len(names) for names in named)
 
 
 def _walked(
@@ -130,7 +128,7 @@ def _walked(
             size = None if dim is None else symbols.get(dim)
             if size is None:
                 size = recorder.input(natural=True)
-                if dim is not None and named:
+                if dim not in (None, "?") and named:
                     symbols[dim] = size
             dims.append(size)
         tensor = Tensor(tuple(dims), kind.data_type, border=place)
