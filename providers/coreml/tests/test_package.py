@@ -19,6 +19,7 @@ from ort_py_coreml.toolkit import TARGET
 from providers.coreml.tests.mil_interpreter import InterpretedModel
 
 FACTS = {"coremltools": "9"}
+KIND = ("float32",)
 W = np.random.default_rng(3).normal(0, 1, (3, 600)).astype(np.float32)
 
 
@@ -30,7 +31,7 @@ def _program(rows: int | str = "rows") -> RegionProgram:
         found = Builder.matmul(x=function.inputs["in0"], y=W)
         function.set_outputs([Builder.identity(x=found, name="out0")])
         program.add_function("main", function)
-    return RegionProgram(program, ((rows, 3),), 1)
+    return RegionProgram(program, ((rows, 3),), KIND, KIND, ("in0",))
 
 
 def _run(folder: Path, rows: int) -> Any:
@@ -40,7 +41,7 @@ def _run(folder: Path, rows: int) -> Any:
 
 def test_a_package_computes_what_the_program_computes(tmp_path: Path) -> None:
     border = save(_program(), tmp_path / "a.mlpackage", 64)
-    assert border == Border((("rows", 3),), 1, 64)
+    assert border == Border((("rows", 3),), KIND, KIND, 64)
     for rows in (1, 5, 64):
         found, wanted = _run(tmp_path / "a.mlpackage", rows)
         np.testing.assert_allclose(found, wanted, rtol=1e-5)
@@ -110,4 +111,4 @@ def test_progress_bars_come_back(tmp_path: Path, capfd: pytest.CaptureFixture[st
     ],
 )
 def test_shapes_that_a_package_takes(shapes: tuple[tuple[int, ...], ...], reason: str | None) -> None:
-    assert Border((("rows", 3), ("rows",)), 1, 8).refusal(shapes) == reason
+    assert Border((("rows", 3), ("rows",)), KIND * 2, KIND, 8).refusal(shapes) == reason

@@ -9,11 +9,13 @@ from typing import Any
 
 import ort_py
 from ort_py.api.compiling import compile_with
+from ort_py.api.provider_file import write_provider_file
 from ort_py.cli.inputs import add_input_arguments, make_feeds
 from ort_py.cli.output import print_report
 from ort_py.cli.progress import Progress
 from ort_py.cli.sessions import add_session_arguments, limits_of, providers_of
 from ort_py.engine.engine import Engine
+from ort_py.graph.reading.given_model import COMPILED_SUFFIX
 
 _LEVELS = {
     "disable": ort_py.GraphOptimizationLevel.ORT_DISABLE_ALL,
@@ -31,7 +33,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--output",
         type=Path,
         metavar="FILE",
-        help="the file to write, whose name ends in .ortpy (default: MODEL with that ending, in this folder)",
+        help="the file to write, whose name ends in .ortpy (default: MODEL with that ending, in this folder) or as a file"
+        " that the provider writes for other programs",
     )
     parser.add_argument(
         "--embed-original",
@@ -84,18 +87,20 @@ def run(arguments: argparse.Namespace) -> int:
         OSError: The file cannot be written.
     """
     model = Path(arguments.model)
+    output = arguments.output or Path(model.name).with_suffix(COMPILED_SUFFIX)
+    given = arguments.model, output, _options(arguments), providers_of(arguments)
     with Progress(f"compiling {model.name}") as progress:
-        report = compile_with(
-            arguments.model,
-            arguments.output or Path(model.name).with_suffix(".ortpy"),
-            _options(arguments),
-            providers_of(arguments),
-            None,
-            feeds=lambda engine: [] if arguments.no_run else _feeds(engine, arguments),
-            made_up=not arguments.input,
-            embed_original=arguments.embed_original,
-            progress=progress.detail,
-        )
+        if output.suffix.lower() != COMPILED_SUFFIX and arguments.providers:
+            report = write_provider_file(*given)
+        else:
+            report = compile_with(
+                *given,
+                None,
+                feeds=lambda engine: [] if arguments.no_run else _feeds(engine, arguments),
+                made_up=not arguments.input,
+                embed_original=arguments.embed_original,
+                progress=progress.detail,
+            )
     print_report(report, report.to_json() if arguments.json else None)
     return 0
 

@@ -18,6 +18,8 @@ from ort_py.contracts.version import API_VERSION, ApiRange
 from ort_py.devices import HOST, Device, DeviceClass
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from ort_py.contracts.compiled import CompiledRegion
     from ort_py.contracts.device_memory import IDeviceMemory
     from ort_py.contracts.failure import FailureKind
@@ -342,6 +344,14 @@ class ProviderFactory(ABC):
             options: Validated against `option_schema`: every option present, with its default or the user's value.
             context: The session's wishes.
         """
+
+    def file_writer(self, target: Path) -> ProviderFactory | None:
+        """Optional. A factory whose provider writes the one region that it compiles to `target`, as programs of its
+        vendor load it; None if names that end so are none of its files.
+
+        The provider runs nothing and needs no device: `ort-py compile` makes a session of it. Any thread.
+        """
+        return None
 
     def device_memory(self, device: Device) -> IDeviceMemory | None:
         """Optional. Memory of a device for values that users make without a session, None where it is not one of its

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import coremltools
+import numpy as np
 from coremltools.converters.mil.mil.passes import pass_pipeline
 
 from ort_py.errors import EPFail
@@ -35,13 +36,13 @@ class Border:
     """The inputs and outputs of a package.
 
     Attributes:
-        shapes: As in `RegionProgram`.
-        outputs: Number of outputs.
+        shapes, types, results: As in `RegionProgram`.
         longest: Largest size of an axis whose size is not known.
     """
 
     shapes: tuple[tuple[int | str, ...], ...]
-    outputs: int
+    types: tuple[str, ...]
+    results: tuple[str, ...]
     longest: int
 
     def refusal(self, shapes: tuple[tuple[int, ...], ...]) -> str | None:
@@ -76,15 +77,16 @@ def save(region: RegionProgram, folder: Path, longest: int, *, half: bool = Fals
     ranges: dict[str, Any] = {}
     inputs = [
         coremltools.TensorType(
-            name=f"in{number}",
+            name=name,
             shape=tuple(
                 dim
                 if isinstance(dim, int)
                 else ranges.setdefault(dim, coremltools.RangeDim(lower_bound=1, upper_bound=longest, default=1))
                 for dim in shape
             ),
+            dtype=np.float32 if kind == "float32" else np.int32,
         )
-        for number, shape in enumerate(region.shapes)
+        for name, shape, kind in zip(region.names, region.shapes, region.types, strict=True)
     ]
     precision = coremltools.precision.FLOAT16 if half else coremltools.precision.FLOAT32
     try:
@@ -105,7 +107,7 @@ def save(region: RegionProgram, folder: Path, longest: int, *, half: bool = Fals
         ) from error
     model.save(str(folder))
     _forget_date(folder)
-    return Border(region.shapes, region.outputs, longest)
+    return Border(region.shapes, region.types, region.results, longest)
 
 
 def _forget_date(folder: Path) -> None:
@@ -136,7 +138,13 @@ def pack(folder: Path, border: Border, facts: Mapping[str, Any]) -> bytes:
         border: Its inputs and outputs.
         facts: What has to be equal for the bytes to be valid; kept with them.
     """
-    header = {"shapes": border.shapes, "outputs": border.outputs, "longest": border.longest, "facts": facts}
+    header = {
+        "shapes": border.shapes,
+        "types": border.types,
+        "results": border.results,
+        "longest": border.longest,
+        "facts": facts,
+    }
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w") as archive:
         archive.writestr(zipfile.ZipInfo(_BORDER), json.dumps(header, sort_keys=True))
@@ -172,7 +180,7 @@ def unpack(data: bytes, folder: Path) -> Border:
         header = json.loads(archive.read(_BORDER))
         archive.extractall(folder, [name for name in archive.namelist() if name != _BORDER])
     shapes = tuple(tuple(shape) for shape in header["shapes"])
-    return Border(shapes, int(header["outputs"]), int(header["longest"]))
+    return Border(shapes, tuple(header["types"]), tuple(header["results"]), int(header["longest"]))
 
 
 def _digest(content: bytes) -> bytes:

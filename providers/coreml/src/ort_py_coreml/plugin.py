@@ -9,12 +9,14 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
 from typing import Any
 
 from ort_py.contracts import Availability, IExecutionProvider, OptionSpec, ProviderFactory, SessionContext
 from ort_py.devices import HOST, DeviceClass
 from ort_py.hooks import hookimpl
 from ort_py_coreml.options import OPTIONS
+from ort_py_coreml.writer import PackageWriterFactory
 
 __all__ = ["CoreMLProviderFactory", "ort_py_providers"]
 
@@ -67,6 +69,10 @@ class CoreMLProviderFactory(ProviderFactory):
         from ort_py_coreml.provider import CoreMLProvider
 
         return CoreMLProvider(NAME, options, context)
+
+    def file_writer(self, target: Path) -> ProviderFactory | None:
+        """Packages, which are written on every system."""
+        return PackageWriterFactory(target) if target.suffix == ".mlpackage" else None
 
 
 @hookimpl

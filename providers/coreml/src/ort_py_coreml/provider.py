@@ -58,12 +58,15 @@ class CoreMLProvider(RegionProvider):
         self._most_regions = int(options["max_regions"])
         self._claim_small = bool(options["claim_small"])
         self._half = context.precision == "float16"
-        self._runtime = runtime.open_runtime()
+        self._runtime = self._open_runtime()
         self._facts = {
             "coremltools": coremltools.__version__,
             "float16": self._half,
             "max_dimension": self._longest,
         }
+
+    def _open_runtime(self) -> runtime.Runtime | None:
+        return runtime.open_runtime()
 
     @property
     def name(self) -> str:
@@ -132,6 +135,7 @@ class CoreMLProvider(RegionProvider):
         return self._loaded(package, folder, unpack(artifact, package))
 
     def _loaded(self, package: Path, folder: tempfile.TemporaryDirectory[str], border: Border) -> CoreMLRegion:
+        assert self._runtime is not None, "a provider that only writes loads nothing"
         model = self._runtime.load(package, self._units, self._cache)
         return CoreMLRegion(package, folder, border, model, self._facts)
 

@@ -85,7 +85,7 @@ class _Instance(RegionInstance):
         reason = self._region.border.refusal(tuple(array.shape for array in arrays))
         if reason is not None:
             raise RunDeclined(reason, early=True)
-        self._feeds = {f"in{number}": array for number, array in enumerate(arrays)}
+        self._feeds = {f"in{number}": _narrowed(array) for number, array in enumerate(arrays)}
         self._wanted = outputs
 
     def __call__(self) -> Sequence[Any]:
@@ -93,11 +93,22 @@ class _Instance(RegionInstance):
         feeds, self._feeds = self._feeds, {}
         found = self._region.predict(feeds)
         results: list[Array] = []
-        for number, wanted in enumerate(self._wanted):
+        for number, (wanted, kind) in enumerate(zip(self._wanted, self._region.border.results, strict=True)):
             result = np.asarray(found[f"out{number}"])
             fits = wanted is not None and wanted.shape == result.shape
-            written = wanted if fits and wanted is not None else np.empty(result.shape, np.float32)
+            written = wanted if fits and wanted is not None else np.empty(result.shape, kind)
             written[...] = result
             results.append(written)
         self._wanted = ()
         return results
+
+
+def _narrowed(array: Array) -> Array:
+    """Return an input in the type that the package reads.
+
+    Raises:
+        RunDeclined: A number is too large for int32, the only integers of Core ML.
+    """
+    if array.dtype == np.int64 and array.size and (array.min() < -(2**31) or array.max() >= 2**31):
+        raise RunDeclined("an integer is too large for int32, the only integers of Core ML", early=True)
+    return array if array.dtype == np.float32 else array.astype(np.int32)
