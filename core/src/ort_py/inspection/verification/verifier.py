@@ -245,19 +245,8 @@ class Verifier:
             pinned = self._action == "pin" and self._pin(session, finding)
         else:
             _logger.info("run %d of %s: %s", picked.number, self._title, finding.reason)
-        self._publish(
-            VerifiedEvent(
-                self._id,
-                finding.outcome,
-                picked.number,
-                outputs,
-                finding.node,
-                finding.value,
-                finding.provider,
-                finding.reason,
-                pinned,
-            )
-        )
+        where = (finding.node, finding.value, finding.provider)
+        self._publish(VerifiedEvent(self._id, finding.outcome, picked.number, outputs, *where, finding.reason, pinned))
         if finding.outcome is Outcome.TIE:
             self._end(picked, ties=1)
         elif finding.outcome is Outcome.DRIFT:

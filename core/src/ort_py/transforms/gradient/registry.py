@@ -23,21 +23,10 @@ from ort_py.lazy_dataclass import dataclass
 if TYPE_CHECKING:
     from ort_py.transforms.gradient.builder import GradientBuilder
 
-FAMILIES = (
-    "activation",
-    "arithmetic",
-    "convolution",
-    "indexing",
-    "matmul",
-    "movement",
-    "normalization",
-    "pooling",
-    "reduction",
-    "selection",
-    "softmax",
-    "unary",
-    "zero",
-)
+FAMILIES = """
+    activation arithmetic convolution indexing matmul movement normalization pooling reduction selection softmax unary
+    zero
+"""
 """Modules of `rules/`, imported when the first rule is looked up."""
 
 Gradients: TypeAlias = "Sequence[str | None]"
@@ -174,7 +163,7 @@ def rule(
 
 def rules() -> list[Rule]:
     """All rules, by domain, operator and version."""
-    for family in FAMILIES:
+    for family in FAMILIES.split():
         import_module(f"ort_py.transforms.gradient.rules.{family}")
     return [one for _, found in sorted(_RULES.items()) for one in sorted(found, key=lambda entry: entry.since)]
 

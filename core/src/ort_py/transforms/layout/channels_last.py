@@ -33,30 +33,15 @@ class Sensitive:
 
 _FIRST = (0,)
 
+_PICTURES = """
+    AveragePool BatchNormalization Conv ConvInteger ConvTranspose DepthToSpace GlobalAveragePool GlobalLpPool
+    GlobalMaxPool GridSample GroupNormalization InstanceNormalization LRN LpPool MaxPool QLinearConv Resize
+    SpaceToDepth
+"""
+"""Operators whose first input and first output are pictures."""
+
 _DATA: dict[tuple[str, str], tuple[int, ...]] = {
-    **{
-        ("", op_type): _FIRST
-        for op_type in (
-            "AveragePool",
-            "BatchNormalization",
-            "Conv",
-            "ConvInteger",
-            "ConvTranspose",
-            "DepthToSpace",
-            "GlobalAveragePool",
-            "GlobalLpPool",
-            "GlobalMaxPool",
-            "GridSample",
-            "GroupNormalization",
-            "InstanceNormalization",
-            "LRN",
-            "LpPool",
-            "MaxPool",
-            "QLinearConv",
-            "Resize",
-            "SpaceToDepth",
-        )
-    },
+    **{("", op_type): _FIRST for op_type in _PICTURES.split()},
     ("com.microsoft", "FusedConv"): (0, 3),
     ("com.microsoft", "QLinearAveragePool"): _FIRST,
     ("com.microsoft", "QLinearGlobalAveragePool"): _FIRST,

@@ -248,97 +248,26 @@ def _pad(node: NodeSpec, known: Mapping[str, Permutation], graph: GraphEditor) -
     return pushed
 
 
-_UNARY = [
-    "Abs",
-    "Acos",
-    "Acosh",
-    "Asin",
-    "Asinh",
-    "Atan",
-    "Atanh",
-    "BitwiseNot",
-    "Cast",
-    "Ceil",
-    "Celu",
-    "Clip",
-    "Cos",
-    "Cosh",
-    "Elu",
-    "Erf",
-    "Exp",
-    "Floor",
-    "Gelu",
-    "HardSigmoid",
-    "HardSwish",
-    "Identity",
-    "IsInf",
-    "IsNaN",
-    "LeakyRelu",
-    "Log",
-    "Mish",
-    "Neg",
-    "Not",
-    "Reciprocal",
-    "Relu",
-    "Round",
-    "Selu",
-    "Shrink",
-    "Sigmoid",
-    "Sign",
-    "Sin",
-    "Sinh",
-    "Softplus",
-    "Softsign",
-    "Sqrt",
-    "Swish",
-    "Tan",
-    "Tanh",
-    "ThresholdedRelu",
-]
+_UNARY = """
+    Abs Acos Acosh Asin Asinh Atan Atanh BitwiseNot Cast Ceil Celu Clip Cos Cosh Elu Erf Exp Floor Gelu HardSigmoid
+    HardSwish Identity IsInf IsNaN LeakyRelu Log Mish Neg Not Reciprocal Relu Round Selu Shrink Sigmoid Sign Sin
+    Sinh Softplus Softsign Sqrt Swish Tan Tanh ThresholdedRelu
+"""
 
-_BROADCASTING = [
-    "Add",
-    "And",
-    "BitwiseAnd",
-    "BitwiseOr",
-    "BitwiseXor",
-    "Concat",
-    "Div",
-    "Equal",
-    "Greater",
-    "GreaterOrEqual",
-    "Less",
-    "LessOrEqual",
-    "Max",
-    "Mean",
-    "Min",
-    "Mod",
-    "Mul",
-    "Or",
-    "Pow",
-    "Sub",
-    "Sum",
-    "Where",
-    "Xor",
-]
+_BROADCASTING = """
+    Add And BitwiseAnd BitwiseOr BitwiseXor Concat Div Equal Greater GreaterOrEqual Less LessOrEqual Max Mean Min
+    Mod Mul Or Pow Sub Sum Where Xor
+"""
 
-_REDUCTIONS = [
-    "ReduceL1",
-    "ReduceL2",
-    "ReduceLogSum",
-    "ReduceLogSumExp",
-    "ReduceMax",
-    "ReduceMean",
-    "ReduceMin",
-    "ReduceProd",
-    "ReduceSum",
-    "ReduceSumSquare",
-]
+_REDUCTIONS = """
+    ReduceL1 ReduceL2 ReduceLogSum ReduceLogSumExp ReduceMax ReduceMean ReduceMin ReduceProd ReduceSum
+    ReduceSumSquare
+"""
 
 _HANDLERS: Mapping[str, _Handler] = {
-    **dict.fromkeys(_UNARY, _unary),
-    **dict.fromkeys(_BROADCASTING, _elementwise),
-    **dict.fromkeys(_REDUCTIONS, _reduce),
+    **dict.fromkeys(_UNARY.split(), _unary),
+    **dict.fromkeys(_BROADCASTING.split(), _elementwise),
+    **dict.fromkeys(_REDUCTIONS.split(), _reduce),
     **dict.fromkeys(("Hardmax", "LogSoftmax", "Softmax"), _along(-1, since=13)),
     **dict.fromkeys(("ArgMax", "ArgMin"), _arg),
     **dict.fromkeys(("DequantizeLinear", "QuantizeLinear"), _quantise),

@@ -14,24 +14,10 @@ from ort_py.dtypes import DataType
 
 _TYPES = (DataType.UINT8, DataType.INT8, DataType.UINT16, DataType.INT16)
 
-_MOVES = frozenset(
-    {
-        "Concat",
-        "DepthToSpace",
-        "Expand",
-        "Flatten",
-        "Gather",
-        "Identity",
-        "MaxPool",
-        "Reshape",
-        "Slice",
-        "SpaceToDepth",
-        "Squeeze",
-        "Tile",
-        "Transpose",
-        "Unsqueeze",
-    }
-)
+_MOVES = """
+    Concat DepthToSpace Expand Flatten Gather Identity MaxPool Reshape Slice SpaceToDepth Squeeze Tile Transpose
+    Unsqueeze
+"""
 """Operators whose result has no other elements than their first input, or for Concat all inputs."""
 
 _MAX_POOL_OF_BYTES = 12
@@ -59,7 +45,7 @@ class MoveQuantized(RewriteRule):
             reason = _differs(graph, source, node)
             integers = source.inputs[0]
             return reason or (integers is not None and graph.bypass(node, integers))
-        if source.op_type not in _MOVES or len(source.outputs) != 1:
+        if source.op_type not in _MOVES.split() or len(source.outputs) != 1:
             return False
         count = len(source.inputs) if source.op_type == "Concat" else 1
         makers = [graph.producer(one) for one in source.inputs[:count]]
