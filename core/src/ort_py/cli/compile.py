@@ -33,8 +33,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--output",
         type=Path,
         metavar="FILE",
-        help="the file to write, whose name ends in .ortpy (default: MODEL with that ending, in this folder) or as a file"
-        " that the provider writes for other programs",
+        help="the file to write, whose name ends in .ortpy (default: MODEL with that ending, in this folder) or as a"
+        " file that the provider writes for other programs",
     )
     parser.add_argument(
         "--embed-original",
