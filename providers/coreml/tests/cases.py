@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
-from onnx import NodeProto
+from onnx import NodeProto, TensorProto, helper
 
 from providers.coreml.tests.models import model, node
 
@@ -26,6 +26,8 @@ class Case(NamedTuple):
         constants: Their constants.
         opset: Version of ai.onnx.
         positive: Whether the inputs are between 0.1 and 0.9.
+        given: Inputs that are no such random numbers.
+        kind: Type of the output.
     """
 
     nodes: list[NodeProto]
@@ -33,17 +35,19 @@ class Case(NamedTuple):
     constants: dict[str, Array]
     opset: int = 20
     positive: bool = False
+    given: dict[str, Array] = {}  # noqa: RUF012 - never written to
+    kind: int = TensorProto.FLOAT
 
     def feeds(self) -> dict[str, Array]:
         """Return numbers on both sides of zero, the same each time."""
         rng = np.random.default_rng(zlib.crc32(str(self.nodes).encode()))
         if self.positive:
             return {name: rng.uniform(0.1, 0.9, shape).astype(np.float32) for name, shape in self.shapes.items()}
-        return {name: rng.normal(0, 2, shape).astype(np.float32) for name, shape in self.shapes.items()}
+        return {name: rng.normal(0, 2, shape).astype(np.float32) for name, shape in self.shapes.items()} | self.given
 
     def model(self, *, dynamic: bool = False) -> bytes:
         """Return the model."""
-        return model(self.nodes, self.feeds(), self.constants, opset=self.opset, dynamic=dynamic)
+        return model(self.nodes, self.feeds(), self.constants, opset=self.opset, dynamic=dynamic, kind=self.kind)
 
 
 def _weight(*shape: int) -> Array:
@@ -250,7 +254,116 @@ def _recurrent() -> Iterator[Case]:
     )
 
 
-_FAMILIES = (_elementwise, _products, _movement, _windows, _reductions, _normalizations, _resizing, _recurrent)
+def _simple_layers() -> Iterator[Case]:
+    forms: list[tuple[str, int, dict[str, Any]]] = [("RNN", 1, {}), ("GRU", 3, {"linear_before_reset": 1})]
+    for name, gates, more in forms:
+        for directions, direction in ((1, "forward"), (1, "reverse"), (2, "bidirectional")):
+            shapes = (directions, gates * 5, 3), (directions, gates * 5, 5), (directions, gates * 10)
+            weights = {letter: _weight(*shape) for letter, shape in zip("wrb", shapes, strict=True)}
+            for names in ("y -", "- y"):
+                made = node(name, "x w r b - h", names, hidden_size=5, direction=direction, **more)
+                made.output[:] = ["" if one == "-" else one for one in names.split()]
+                yield Case([made], {"x": (4, 2, 3), "h": (directions, 2, 5)}, weights)
+            made = node(name, "x w r", hidden_size=5, direction=direction, **more)
+            yield _one(made, (4, 2, 3), w=weights["w"], r=weights["r"])
+
+
+def _logic() -> Iterator[Case]:
+    few = np.arange(-6, 6).reshape(3, 4)
+    sign, other = few > 0, few % 2 == 0
+    for kind in (np.float32, np.int32, np.int64):
+        pair = {"x": few.astype(kind), "z": few[::-1, :1].astype(kind)}
+        for name in ("Equal", "Less", "LessOrEqual", "Greater", "GreaterOrEqual"):
+            yield Case([node(name, "x z")], {}, {}, given=pair, kind=TensorProto.BOOL)
+        number = helper.np_dtype_to_tensor_dtype(np.dtype(kind))
+        yield Case([node("Where", "c x z")], {}, {}, given={"c": sign} | pair, kind=number)
+        for to in (TensorProto.FLOAT, TensorProto.BOOL, TensorProto.INT32, TensorProto.INT64):
+            if kind is not np.float32 or to != TensorProto.INT64:
+                cast = [node("Cast", "x", "a", to=to), node("Identity", "a")]
+                yield Case(cast, {}, {}, given={"x": few.astype(kind)}, kind=to)
+    for to in (TensorProto.FLOAT, TensorProto.INT32, TensorProto.INT64):
+        yield Case([node("Cast", "x", to=to)], {}, {}, given={"x": sign}, kind=to)
+    yield Case([node("Cast", "x", to=TensorProto.INT32)], {"x": (3, 5)}, {}, kind=TensorProto.INT32)
+    for name in ("And", "Or", "Xor"):
+        yield Case([node(name, "x z")], {}, {}, given={"x": sign, "z": other[:, 1:2]}, kind=TensorProto.BOOL)
+    yield Case([node("Not", "x")], {}, {}, given={"x": sign}, kind=TensorProto.BOOL)
+    masked = [node("Less", "x z", "m"), node("Where", "m x low")]
+    yield Case(masked, {"x": (2, 3, 4), "z": (3, 1)}, {"low": np.array(-1e9, np.float32)})
+
+
+def _integers() -> Iterator[Case]:
+    numbers = np.arange(24, dtype=np.int32).reshape(2, 3, 4)
+    for name in ("Add", "Sub", "Mul", "Max", "Min"):
+        given = {"x": numbers, "z": numbers[:1, :, :1] - 5}
+        yield Case([node(name, "x z")], {}, {}, given=given, kind=TensorProto.INT32)
+    wide = numbers.astype(np.int64)
+    moved: list[tuple[str, dict[str, Array], dict[str, Any]]] = [
+        ("Transpose", {}, {}),
+        ("Reshape", {"c": _numbers(4, -1)}, {}),
+        ("Slice", {"c": _numbers(1), "d": _numbers(3), "e": _numbers(2)}, {}),
+        ("Expand", {"c": _numbers(2, 2, 3, 4)}, {}),
+        ("Unsqueeze", {"c": _numbers(0)}, {}),
+        ("Gather", {"c": _numbers(-1, 0)}, {"axis": 2}),
+    ]
+    for name, constants, more in moved:
+        made = node(name, " ".join(["x", *constants]), **more)
+        yield Case([made], {}, constants, given={"x": wide}, kind=TensorProto.INT64)
+    yield Case([node("Transpose", "x")], {}, {}, given={"x": wide % 2 == 0}, kind=TensorProto.BOOL)
+    indices = np.array([[0, -1, 2], [3, 1, -2]])
+    yield Case([node("Gather", "t x")], {}, {"t": _weight(4, 6)}, given={"x": indices})
+    yield Case([node("Gather", "x i", axis=1)], {"x": (2, 4, 3)}, {}, given={"i": indices.astype(np.int32)})
+    yield Case([node("GatherElements", "x i", axis=-1)], {"x": (2, 4)}, {}, given={"i": indices})
+    yield Case([node("GatherElements", "x c")], {"x": (5, 3)}, {"c": indices})
+    yield Case([node("GatherND", "x i")], {"x": (4, 4, 2)}, {}, given={"i": np.array([[0, 1], [3, 2]])})
+    yield Case([node("GatherND", "x i", batch_dims=1)], {"x": (2, 4, 3)}, {}, given={"i": np.array([[1], [3]])})
+
+
+def _quantized() -> Iterator[Case]:
+    rng = np.random.default_rng(8)
+    for kind in (np.int8, np.uint8):
+        low, high = np.iinfo(kind).min, np.iinfo(kind).max
+
+        def whole(*shape: int, kind: Any = kind, low: int = low, high: int = high) -> Array:
+            return rng.integers(low, high, shape, kind, endpoint=True)
+
+        one: dict[str, Array] = {"q": whole(7, 5), "s": np.array(0.02, np.float32), "o": whole()}
+        many: dict[str, Array] = {"q": whole(7, 5), "s": _weight(5) / 50, "o": whole(5)}
+        for constants in (one, many):
+            yield Case([node("DequantizeLinear", "q s o", "w"), node("MatMul", "x w")], {"x": (3, 7)}, constants)
+        yield Case(
+            [node("DequantizeLinear", "q s", "w"), node("MatMul", "x w")], {"x": (3, 7)}, {"q": one["q"], "s": one["s"]}
+        )
+        weights = node("DequantizeLinear", "q s", "w", axis=0)
+        bias = node("DequantizeLinear", "p s", "b", axis=0)
+        kernel: dict[str, Array] = {"q": whole(4, 6, 3, 3), "s": abs(_weight(4)) / 50, "p": whole(4).astype(np.int32)}
+        yield Case([weights, bias, node("Conv", "x w b")], {"x": IMAGE}, kernel)
+
+
+def _selection() -> Iterator[Case]:
+    for name in ("ArgMax", "ArgMin"):
+        yield Case([node(name, "x", axis=1)], {"x": (3, 5, 7)}, {}, kind=TensorProto.INT64)
+        yield Case([node(name, "x", axis=-1, keepdims=0)], {"x": (3, 5, 7)}, {}, kind=TensorProto.INT64)
+    for more in ({}, {"largest": 0}, {"axis": 1}):
+        yield Case([node("TopK", "x k", "y i", **more)], {"x": (3, 5, 7)}, {"k": _numbers(3)})
+        made = [node("TopK", "x k", "v y", **more)]
+        yield Case(made, {"x": (3, 5, 7)}, {"k": _numbers(2)}, kind=TensorProto.INT64)
+
+
+_FAMILIES = (
+    _elementwise,
+    _products,
+    _movement,
+    _windows,
+    _reductions,
+    _normalizations,
+    _resizing,
+    _recurrent,
+    _simple_layers,
+    _logic,
+    _integers,
+    _quantized,
+    _selection,
+)
 CASES = {
     f"{number} {case.nodes[0].op_type}": case
     for number, case in enumerate(case for family in _FAMILIES for case in family())

@@ -348,6 +348,86 @@ def _unary(function: Callable[..., Any]) -> Callable[..., Any]:
     return lambda x: np.asarray(function(x), x.dtype)
 
 
+def _simple_layer(step: Callable[..., Array]) -> Callable[..., list[Array]]:
+    """A recurrent layer of one direction and one state."""
+
+    def layer(
+        x: Array,
+        initial_h: Array,
+        weight_ih: Array,
+        weight_hh: Array,
+        output_sequence: Any,
+        direction: Any = "forward",
+        bias: Any = 0.0,
+        **activations: Any,
+    ) -> list[Array]:
+        assert {str(one) for one in activations.values()} <= {"sigmoid", "tanh"}
+        assert output_sequence
+        assert direction == "forward"
+        h, states = initial_h, []
+        for given in x:
+            h = step(given @ weight_ih.T + bias, h, weight_hh).astype(x.dtype)
+            states.append(h)
+        return [np.stack(states), h]
+
+    return layer
+
+
+def _gru_step(given: Array, h: Array, weight_hh: Array) -> Array:
+    of_reset, of_new, of_update = np.split(given, 3, axis=1)
+    reset, new, update = np.split(h @ weight_hh.T, 3, axis=1)
+    kept = 1 / (1 + np.exp(-of_update - update))
+    made = np.tanh(of_new + new / (1 + np.exp(-of_reset - reset)))
+    return np.asarray((1 - kept) * made + kept * h)
+
+
+def _gather(x: Array, indices: Array, axis: Any, batch_dims: Any = 0, validate_indices: Any = False) -> Array:
+    assert not batch_dims
+    return x.take(indices, int(axis))
+
+
+def _gather_nd(x: Array, indices: Array, batch_dims: Any = 0, validate_indices: Any = False) -> Array:
+    if batch_dims:
+        return np.stack([_gather_nd(one, other, int(batch_dims) - 1) for one, other in zip(x, indices, strict=True)])
+    return np.asarray(x[tuple(np.moveaxis(indices, -1, 0))])
+
+
+def _topk(x: Array, k: Any, axis: Any, ascending: Any = False, **more: Any) -> list[Array]:
+    assert more.pop("sort", True)
+    assert more.pop("return_indices", True)
+    order = np.argsort(x if ascending else -x, axis=int(axis), kind="stable").take(range(int(k)), int(axis))
+    return [np.take_along_axis(x, order, int(axis)), order.astype(np.int32)]
+
+
+def _argument(function: Callable[..., Any]) -> Callable[..., Any]:
+    def found(x: Array, axis: Any, keep_dims: Any, output_dtype: Any = "int32") -> Array:
+        return np.asarray(function(x, axis=int(axis), keepdims=bool(keep_dims)), str(output_dtype))
+
+    return found
+
+
+def _slice_by_size(x: Array, begin: Any, size: Any) -> Array:
+    ends = [None if int(one) == -1 else int(first) + int(one) for first, one in zip(begin, size, strict=True)]
+    return x[tuple(slice(int(first), end) for first, end in zip(begin, ends, strict=True))]
+
+
+def _affine(quantized_data: Array, zero_point: Any, scale: Any, axis: Any) -> Array:
+    shape = [-1 if place == int(axis) else 1 for place in range(quantized_data.ndim)]
+    zero, step = (np.asarray(one).reshape(shape) if np.ndim(one) else one for one in (zero_point, scale))
+    return np.asarray(
+        (quantized_data.astype(np.float32) - np.asarray(zero, np.float32)) * step, np.asarray(scale).dtype
+    )
+
+
+_TYPES: dict[str, Any] = {
+    "bool": np.bool_,
+    "fp16": np.float16,
+    "fp32": np.float32,
+    "int16": np.int16,
+    "int32": np.int32,
+    "uint16": np.uint16,
+}
+
 OPERATIONS: dict[str, Callable[..., Any]] = {
     **{
         name: _unary(getattr(np, name))
@@ -358,7 +438,7 @@ OPERATIONS: dict[str, Callable[..., Any]] = {
     "atan": _unary(np.arctan),
     "atanh": _unary(np.arctanh),
     "erf": _erf,
-    "cast": lambda x, dtype: x.astype({"fp16": np.float16, "fp32": np.float32, "int32": np.int32}[str(dtype)]),
+    "cast": lambda x, dtype: x.astype(_TYPES[str(dtype)]),
     "identity": _unary(lambda x: x),
     "relu": _unary(lambda x: np.maximum(x, 0)),
     "round": _unary(np.rint),
@@ -374,8 +454,16 @@ OPERATIONS: dict[str, Callable[..., Any]] = {
     "sigmoid_hard": lambda x, alpha, beta: np.clip(alpha * x + beta, 0, 1).astype(x.dtype),
     "clip": lambda x, alpha, beta: np.clip(x, alpha, beta),  # noqa: PLW0108 - the names of the operands
     "select": lambda cond, a, b: np.where(cond, a, b),  # noqa: PLW0108 - likewise
+    "equal": _binary(np.equal),
+    "not_equal": _binary(np.not_equal),
     "greater": _binary(np.greater),
+    "greater_equal": _binary(np.greater_equal),
     "less": _binary(np.less),
+    "less_equal": _binary(np.less_equal),
+    "logical_and": _binary(np.logical_and),
+    "logical_or": _binary(np.logical_or),
+    "logical_xor": _binary(np.logical_xor),
+    "logical_not": _unary(np.logical_not),
     "add": _binary(np.add),
     "sub": _binary(np.subtract),
     "mul": _binary(np.multiply),
@@ -416,7 +504,18 @@ OPERATIONS: dict[str, Callable[..., Any]] = {
     "lstm": _lstm,
     "pad": _pad,
     "tile": lambda x, reps: np.tile(x, [int(one) for one in reps]),
-    "gather": lambda x, indices, axis, batch_dims=0, validate_indices=False: x.take(indices, int(axis)),
+    "gather": _gather,
+    "gather_along_axis": lambda x, indices, axis, validate_indices=False: np.take_along_axis(x, indices, int(axis)),
+    "gather_nd": _gather_nd,
+    "constexpr_affine_dequantize": _affine,
+    "topk": _topk,
+    "reduce_argmax": _argument(np.argmax),
+    "reduce_argmin": _argument(np.argmin),
+    "reverse": lambda x, axes: np.flip(x, tuple(int(axis) for axis in axes)),
+    "slice_by_size": _slice_by_size,
+    "fill_like": lambda ref_tensor, value: np.full(ref_tensor.shape, value, np.asarray(value).dtype),
+    "gru": _simple_layer(_gru_step),
+    "rnn": _simple_layer(lambda given, h, weight_hh: np.tanh(given + h @ weight_hh.T)),
     "depth_to_space": _depth_to_space,
     "space_to_depth": _space_to_depth,
     "upsample_nearest_neighbor": _nearest,

@@ -30,8 +30,9 @@ def model(
     *,
     opset: int = 20,
     dynamic: bool | frozenset[int] = False,
+    kind: int = TensorProto.FLOAT,
 ) -> bytes:
-    """Make a model of float32.
+    """Make a model.
 
     Args:
         nodes: Its nodes.
@@ -40,6 +41,7 @@ def model(
         outputs: Names of its outputs.
         opset: Version of ai.onnx.
         dynamic: Axes of inputs whose sizes the model leaves open; if True, all but the channels.
+        kind: Type of its outputs.
     """
     known = frozenset(range(9)) - dynamic if isinstance(dynamic, frozenset) else frozenset({1} if dynamic else range(9))
     inputs = [
@@ -50,7 +52,7 @@ def model(
         )
         for name, array in feeds.items()
     ]
-    results = [helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in outputs]
+    results = [helper.make_tensor_value_info(name, kind, None) for name in outputs]
     initializers = [numpy_helper.from_array(array, name) for name, array in (constants or {}).items()]
     graph = helper.make_graph(list(nodes), "g", inputs, results, initializers)
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=9).SerializeToString()

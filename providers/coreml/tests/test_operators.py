@@ -22,7 +22,11 @@ _UNKNOWN_TO_ONNXRUNTIME = {"Swish"}
 def _expected(data: bytes, case: Case) -> list[np.ndarray[Any, Any]]:
     if case.nodes[0].op_type in _UNKNOWN_TO_ONNXRUNTIME:
         return list(ReferenceEvaluator(data).run(None, case.feeds()))
-    return list(onnxruntime.InferenceSession(data, providers=["CPUExecutionProvider"]).run(None, case.feeds()))
+    options = onnxruntime.SessionOptions()
+    if case.nodes[0].op_type == "DequantizeLinear":  # it would round the data of products to 8 bits, too
+        options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    session = onnxruntime.InferenceSession(data, options, providers=["CPUExecutionProvider"])
+    return list(session.run(None, case.feeds()))
 
 
 @pytest.mark.parametrize("name", CASES)

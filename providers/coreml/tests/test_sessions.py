@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import onnxruntime
 import pytest
-from onnx import NodeProto
+from onnx import NodeProto, TensorProto
 
 import ort_py as ort
 from ort_py.errors import OptionError
@@ -165,6 +165,12 @@ def test_constants_are_left_to_others(level: str, interpreted: InterpretedRuntim
         (node("MaxPool", "x", kernel_shape=[2], strides=[2], ceil_mode=1), {}, (1, 2, 9), "it rounds sizes up"),
         (node("MatMul", "x z"), {}, (3, 4), "an operand is a vector"),
         (node("Softmax", "x"), {}, (1, 1, 1, 1, 1, 2), "'x' has 6 axes; Core ML supports at most 5"),
+        (
+            node("GatherElements", "x i"),
+            {"i": [[0], [1]]},
+            (3, 4),
+            "its indices have other sizes than its data on another axis than that of the indices",
+        ),
     ],
 )
 def test_forms_that_core_ml_does_not_compute(
@@ -182,6 +188,68 @@ def test_forms_that_core_ml_does_not_compute(
         reasons = {why for one in session.placement.nodes for provider, why in one.refusals if provider == PROVIDER}
         assert reason in reasons
         assert_close(session.run(None, feeds), _expected(data, feeds))
+
+
+def _reasons(session: ort.InferenceSession) -> set[str]:
+    return {why for one in session.placement.nodes for provider, why in one.refusals if provider == PROVIDER}
+
+
+@pytest.mark.parametrize(
+    ("made", "feeds", "kind", "reason"),
+    [
+        (
+            node("Add", "x x"),
+            {"x": np.arange(3)},
+            TensorProto.INT64,
+            "it computes int64, and Core ML's integers are int32",
+        ),
+        (
+            node("Cast", "x", to=TensorProto.INT64),
+            {"x": np.ones(3, np.float32)},
+            TensorProto.INT64,
+            "it makes int64 of float32, which may be too large for int32, the only integers of Core ML",
+        ),
+        (
+            node("Where", "c x z"),
+            {"c": np.ones((2, 3), np.bool_), "x": np.ones((1, 3), np.float32), "z": np.zeros((1, 3), np.float32)},
+            TensorProto.FLOAT,
+            "its condition is larger than both values",
+        ),
+        (
+            node("ArgMax", "x", select_last_index=1),
+            {"x": np.ones((2, 3), np.float32)},
+            TensorProto.INT64,
+            "it gives the last of several equal elements",
+        ),
+        (
+            node("Add", "x x"),
+            {"x": np.ones(3)},
+            TensorProto.DOUBLE,
+            "'x' is double; float32, int32, int64 is supported",
+        ),
+    ],
+)
+def test_types_that_core_ml_does_not_compute(
+    made: NodeProto, feeds: dict[str, Any], kind: int, reason: str, interpreted: InterpretedRuntime
+) -> None:
+    data = model([made], feeds, kind=kind)
+    with open_session(data) as session:
+        assert reason in _reasons(session)
+        assert_close(session.run(None, feeds), _expected(data, feeds))
+
+
+def test_integers_that_are_too_large_are_left_to_others(interpreted: InterpretedRuntime) -> None:
+    """Core ML's integers are int32; constants of that kind are refused, and runs are declined."""
+    data = model([node("Less", "x z")], {"x": np.arange(3), "z": np.arange(3)}, kind=TensorProto.BOOL)
+    with open_session(data) as session:
+        for last in (5, 2**31 - 1, 2**40):
+            feeds = {"x": np.array([3, -1, last]), "z": np.array([3, 0, 7])}
+            assert session.run(None, feeds)[0].tolist() == [False, True, last < 7]
+        assert "declined 1 run(s)" in session.plan
+        assert not session.fallback_report
+    fixed = model([node("Less", "x z")], {"x": np.arange(3)}, {"z": np.array([2**31])}, kind=TensorProto.BOOL)
+    with open_session(fixed) as session:
+        assert "a number of 'z' is too large for int32, the only integers of Core ML" in _reasons(session)
 
 
 def _shattered(parts: int) -> bytes:
@@ -277,6 +345,24 @@ def test_closed_sessions_leave_no_packages(
         session.run(None, feeds)
         assert list(tmp_path.glob("ort-py-coreml-*"))
     assert not list(tmp_path.glob("ort-py-coreml-*"))
+
+
+@pytest.mark.parametrize(
+    ("made", "reason"),
+    [
+        (node("GRU", "x w r", hidden_size=5), "it resets the state before the product, and MIL behind it"),
+        (node("GRU", "x w r", hidden_size=5, clip=1.0), "it clips the gates, or has the batch first"),
+        (node("GRU", "x w r", hidden_size=5, activations=["Sigmoid", "Relu"]), "its activations are sigmoid, relu"),
+    ],
+)
+def test_gated_units_that_core_ml_does_not_compute(
+    made: NodeProto, reason: str, interpreted: InterpretedRuntime
+) -> None:
+    feeds = {"x": _numbers(4, 2, 3)}
+    data = model([made], feeds, {"w": _numbers(1, 15, 3), "r": _numbers(1, 15, 5)})
+    with open_session(data) as session:
+        assert reason in _reasons(session)
+        assert_close(session.run(None, feeds), _expected(data, feeds))
 
 
 def _layer(directions: int = 1, **attributes: Any) -> tuple[NodeProto, dict[str, Any]]:

@@ -85,8 +85,8 @@ class CoreMLProvider(RegionProvider):
 
     @property
     def dequantizes_constants(self) -> bool:
-        """Return True, because weights are written as floating-point numbers."""
-        return True
+        """Return False: Core ML keeps weights in 8 bits. What it does not take, others do before it is compiled."""
+        return False
 
     def precision_refusal(self, precision: str) -> str | None:
         """Core ML computes float32 models in float32 or float16."""
@@ -98,6 +98,8 @@ class CoreMLProvider(RegionProvider):
 
     def group_refusal(self, nodes: Sequence[NodeSpec], graph: GraphView) -> str | None:
         """A call costs some 100 µs: it takes a product, or a large tensor."""
+        if all(node.op_type == "DequantizeLinear" for node in nodes):
+            return "it has no readers in the region, and Core ML has no constant outputs"
         if self._claim_small or any(is_heavy(node, graph) or _is_large(node) for node in nodes):
             return None
         return f"does not pay: too little work for a call, no product and no tensor of {_LARGE:,} elements or more"

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import importlib
 from functools import cache
+from typing import Any
+
+import numpy as np
 
 from ort_py.contracts import GraphView, NodeSpec, ValueSpec
 from ort_py.dtypes import DataType
@@ -17,26 +20,30 @@ FAMILIES: dict[str, str] = {
         "LeakyRelu Log Max Mean Min Mish Mul Neg PRelu Pow Reciprocal Relu Round Selu Sigmoid Sign Sin Sinh Softplus "
         "Softsign Sqrt Sub Sum Swish Tan Tanh ThresholdedRelu"
     ),
+    "logic": ("And Cast Equal Greater GreaterOrEqual Less LessOrEqual Not Or Where Xor"),
     "movement": (
-        "Concat DepthToSpace Expand Flatten Gather Pad Reshape Slice SpaceToDepth Split Squeeze Tile Transpose "
-        "Unsqueeze"
+        "Concat DepthToSpace Expand Flatten Gather GatherElements GatherND Pad Reshape Slice SpaceToDepth Split "
+        "Squeeze Tile Transpose Unsqueeze"
     ),
     "normalization": (
         "BatchNormalization InstanceNormalization LRN LayerNormalization LogSoftmax RMSNormalization Softmax"
     ),
     "products": "Gemm MatMul",
-    "recurrent": "LSTM",
+    "quantization": "DequantizeLinear",
+    "recurrent": "GRU LSTM RNN",
     "reduction": (
         "GlobalAveragePool GlobalMaxPool ReduceL1 ReduceL2 ReduceLogSum ReduceLogSumExp ReduceMax ReduceMean ReduceMin "
         "ReduceProd ReduceSum ReduceSumSquare"
     ),
     "resizing": "Resize",
+    "selection": "ArgMax ArgMin TopK",
     "windows": "AveragePool Conv ConvTranspose MaxPool",
 }
 """Operators of each family. A family is a module of this package, imported when one of its operators is met."""
 
 _HOMES = {name: family for family, words in FAMILIES.items() for name in words.split()}
 _MOST_AXES = 5
+_TITLES = {DataType.FLOAT: "float32"}
 
 
 @cache
@@ -57,9 +64,20 @@ def refusal(node: NodeSpec, graph: GraphView, *, static: bool = False) -> str | 
         graph: Its graph.
         static: Whether nodes with unknown sizes are refused.
     """
+    reason = _refusal(node, graph, static=static)
+    if reason is not None or node.op_type != "DequantizeLinear":
+        return reason
+    name = node.outputs[0].name if node.outputs[0] is not None else ""
+    if any(value.name == name for value in graph.outputs):
+        return "its result is an output, and Core ML has no constant outputs"
+    readers = (_refusal(graph.nodes[index], graph, static=static) for index in graph.consumers(name))
+    return next((f"its result is read by another provider: {why}" for why in readers if why is not None), None)
+
+
+def _refusal(node: NodeSpec, graph: GraphView, *, static: bool) -> str | None:
     inner = graph.function(node)
     if inner is not None:
-        return next((why for part in inner.nodes if (why := refusal(part, inner, static=static)) is not None), None)
+        return next((why for part in inner.nodes if (why := _refusal(part, inner, static=static)) is not None), None)
     operator = operator_of(node.op_type) if node.domain == "" else None
     if operator is None:
         return "the Core ML provider does not support this operator"
@@ -68,21 +86,39 @@ def refusal(node: NodeSpec, graph: GraphView, *, static: bool = False) -> str | 
             f"version {node.since_version} of {node.op_type} has a different form; "
             f"versions from {operator.since} on are supported"
         )
+    if node.op_type == "DequantizeLinear":
+        return operator.check(node, graph) if _is_constant(node, graph) else "its data is not constant"
     if all(value is None or graph.constant(value.name) is not None for value in node.inputs):
         return "all its inputs are constants, and Core ML has no constant outputs"
     for place, value in enumerate(node.inputs):
         if value is None:
             continue
         if place in operator.constants:
-            if graph.constant(value.name) is None:
+            if graph.constant(value.name) is None and not (
+                place in operator.dequantized and _is_dequantized(value, graph)
+            ):
                 return f"input {place} is not a constant"
-        elif (reason := _unfit(value, static, constant=graph.constant(value.name) is not None)) is not None:
+        elif (reason := _unfit(value, operator.kinds, graph.constant(value.name), static=static)) is not None:
             return reason
     for value in node.outputs:
-        reason = None if value is None else _unfit(value, static, constant=False)
+        reason = None if value is None else _unfit(value, operator.kinds, None, static=static)
         if reason is not None:
             return reason
     return operator.check(node, graph)
+
+
+def _is_constant(node: NodeSpec, graph: GraphView) -> bool:
+    return all(value is None or graph.constant(value.name) is not None for value in node.inputs)
+
+
+def _is_dequantized(value: ValueSpec, graph: GraphView) -> bool:
+    """Return whether a value is made of constants by a node that becomes a constant of Core ML."""
+    index = graph.producer(value.name)
+    if index is None:
+        return False
+    node = graph.nodes[index]
+    operator = operator_of(node.op_type) if node.op_type == "DequantizeLinear" and node.domain == "" else None
+    return operator is not None and _is_constant(node, graph) and operator.check(node, graph) is None
 
 
 def is_heavy(node: NodeSpec, graph: GraphView) -> bool:
@@ -94,16 +130,21 @@ def is_heavy(node: NodeSpec, graph: GraphView) -> bool:
     return operator is not None and operator.heavy
 
 
-def _unfit(value: ValueSpec, static: bool, *, constant: bool) -> str | None:
-    if value.data_type is not DataType.FLOAT:
+def _unfit(
+    value: ValueSpec, kinds: frozenset[DataType], constant: np.ndarray[Any, Any] | None, *, static: bool
+) -> str | None:
+    if value.data_type not in kinds:
         kind = "unknown" if value.data_type is None else value.data_type.onnx_name
-        return f"'{value.name}' is {kind}; float32 is supported"
+        known = ", ".join(_TITLES.get(one, one.onnx_name) for one in sorted(kinds))
+        return f"'{value.name}' is {kind}; {known} is supported"
+    if constant is not None and value.data_type is DataType.INT64 and np.any(constant != constant.astype(np.int32)):
+        return f"a number of '{value.name}' is too large for int32, the only integers of Core ML"
     shape = value.shape
     if shape is None:
         return f"the rank of '{value.name}' is unknown"
     if len(shape) > _MOST_AXES:
         return f"'{value.name}' has {len(shape)} axes; Core ML supports at most {_MOST_AXES}"
-    if not shape and not constant:
+    if not shape and constant is None:
         return f"'{value.name}' has no axes; Core ML's arrays have one at least"
     if 0 in shape:
         return f"'{value.name}' is empty"

@@ -13,7 +13,19 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ort_py.contracts import NodeSpec
-from ort_py_coreml.operators.operator import Check, Constants, Lower, Operator, Var, attribute, constant
+from ort_py.dtypes import DataType
+from ort_py_coreml.operators.operator import (
+    ALL,
+    NUMBERS,
+    Check,
+    Constants,
+    Lower,
+    Operator,
+    Var,
+    attribute,
+    constant,
+    kind_of,
+)
 
 if TYPE_CHECKING:
     from ort_py_coreml.lowering import Lowering
@@ -139,6 +151,11 @@ def _both(name: str) -> Lower:
     return lower
 
 
+def _check_sum(node: NodeSpec, graph: Constants) -> str | None:
+    """Results of int64 may be too large for the int32 of MIL."""
+    return "it computes int64, and Core ML's integers are int32" if kind_of(node) is DataType.INT64 else None
+
+
 def _mean(lowering: Lowering, node: NodeSpec) -> Var:
     total = _both("add")(lowering, node)
     return lowering.mb.real_div(x=total, y=np.float32(len(node.inputs)))
@@ -156,27 +173,27 @@ _SAME = (
 
 OPERATORS = {
     **{name.title(): Operator(_function(name)) for name in _SAME.split()},
-    "Add": Operator(_both("add"), since=7),
+    "Add": Operator(_both("add"), _check_sum, since=7, kinds=NUMBERS),
     "Clip": Operator(_clip, constants=frozenset({1, 2})),
     "Div": Operator(_both("real_div"), since=7),
     "Elu": Operator(_with_alpha("elu", 1.0), _finite("alpha")),
     "Gelu": Operator(_gelu),
     "HardSigmoid": Operator(_hard_sigmoid, _finite("alpha", "beta")),
     "HardSwish": Operator(_hard_swish),
-    "Identity": Operator(_identity),
+    "Identity": Operator(_identity, kinds=ALL),
     "LeakyRelu": Operator(_with_alpha("leaky_relu", 0.01), _finite("alpha")),
     "Log": Operator(_log),
-    "Max": Operator(_both("maximum"), since=8),
+    "Max": Operator(_both("maximum"), since=8, kinds=NUMBERS),
     "Mean": Operator(_mean, since=8),
-    "Min": Operator(_both("minimum"), since=8),
+    "Min": Operator(_both("minimum"), since=8, kinds=NUMBERS),
     "Mish": Operator(_mish),
-    "Mul": Operator(_both("mul"), since=7),
+    "Mul": Operator(_both("mul"), _check_sum, since=7, kinds=NUMBERS),
     "Neg": Operator(_neg),
     "PRelu": Operator(_prelu, _check_prelu, since=7),
     "Pow": Operator(_both("pow"), since=7),
     "Reciprocal": Operator(_reciprocal),
     "Selu": Operator(_selu, _finite("alpha", "gamma")),
-    "Sub": Operator(_both("sub"), since=7),
+    "Sub": Operator(_both("sub"), _check_sum, since=7, kinds=NUMBERS),
     "Sum": Operator(_both("add"), since=8),
     "Swish": Operator(_swish, _finite("alpha")),
     "ThresholdedRelu": Operator(_thresholded_relu, _finite("alpha")),

@@ -8,7 +8,18 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ort_py.contracts import NodeSpec
-from ort_py_coreml.operators.operator import Constants, Operator, Var, attribute, constant, integers, shape_of, sizes
+from ort_py_coreml.operators.operator import (
+    ALL,
+    NUMBERS,
+    Constants,
+    Operator,
+    Var,
+    attribute,
+    constant,
+    integers,
+    shape_of,
+    sizes,
+)
 
 if TYPE_CHECKING:
     from ort_py_coreml.lowering import Lowering
@@ -233,9 +244,11 @@ def _tile(lowering: Lowering, node: NodeSpec) -> Var:
 
 def _check_gather(node: NodeSpec, graph: Constants) -> str | None:
     found = constant(node, graph, 1)
+    if found is None:
+        return None  # Core ML takes negative indices as ONNX does
     shape = shape_of(node)
     size = shape[int(attribute(node, "axis", 0))]
-    if found is None or not found.size:
+    if not found.size:
         return "it takes no elements"
     if not isinstance(size, int):
         return "the size of its axis is not known"
@@ -247,9 +260,39 @@ def _check_gather(node: NodeSpec, graph: Constants) -> str | None:
 def _gather(lowering: Lowering, node: NodeSpec) -> Var:
     axis = int(attribute(node, "axis", 0)) % len(shape_of(node))
     found = constant(node, lowering.graph, 1)
-    assert found is not None
-    indices = np.where(found < 0, found + shape_of(node)[axis], found).astype(np.int32)
+    if found is None:
+        indices = lowering.read(node.inputs[1])
+    else:
+        indices = np.where(found < 0, found + shape_of(node)[axis], found).astype(np.int32)
     return lowering.mb.gather(x=lowering.read(node.inputs[0]), indices=indices, axis=axis)
+
+
+def _check_gather_elements(node: NodeSpec, graph: Constants) -> str | None:
+    """MIL takes elements along one axis, and all of the others."""
+    shape, wanted = shape_of(node), shape_of(node, 1)
+    axis = int(attribute(node, "axis", 0)) % len(shape)
+    if any(
+        one != other or one is None
+        for place, (one, other) in enumerate(zip(shape, wanted, strict=True))
+        if place != axis
+    ):
+        return "its indices have other sizes than its data on another axis than that of the indices"
+    return None
+
+
+def _gather_elements(lowering: Lowering, node: NodeSpec) -> Var:
+    axis = int(attribute(node, "axis", 0)) % len(shape_of(node))
+    return lowering.mb.gather_along_axis(
+        x=lowering.read(node.inputs[0]), indices=lowering.read(node.inputs[1]), axis=axis
+    )
+
+
+def _gather_nd(lowering: Lowering, node: NodeSpec) -> Var:
+    return lowering.mb.gather_nd(
+        x=lowering.read(node.inputs[0]),
+        indices=lowering.read(node.inputs[1]),
+        batch_dims=int(attribute(node, "batch_dims", 0)),
+    )
 
 
 def _check_blocks(node: NodeSpec, graph: Constants) -> str | None:
@@ -271,18 +314,20 @@ def _space_to_depth(lowering: Lowering, node: NodeSpec) -> Var:
 _SECOND = frozenset({1})
 
 OPERATORS = {
-    "Concat": Operator(_concat, since=4),
+    "Concat": Operator(_concat, since=4, kinds=NUMBERS),
     "DepthToSpace": Operator(_depth_to_space, _check_blocks),
-    "Expand": Operator(_expand, _check_expand, _SECOND),
-    "Flatten": Operator(_flatten, _check_flatten),
-    "Gather": Operator(_gather, _check_gather, _SECOND),
+    "Expand": Operator(_expand, _check_expand, _SECOND, kinds=ALL),
+    "Flatten": Operator(_flatten, _check_flatten, kinds=ALL),
+    "Gather": Operator(_gather, _check_gather, kinds=NUMBERS),
+    "GatherElements": Operator(_gather_elements, _check_gather_elements, kinds=NUMBERS),
+    "GatherND": Operator(_gather_nd, kinds=NUMBERS),
     "Pad": Operator(_pad, _check_pad, frozenset({1, 2, 3}), since=2),
-    "Reshape": Operator(_reshape, _check_reshape, _SECOND, since=5),
-    "Slice": Operator(_slice, _check_slice, frozenset({1, 2, 3, 4})),
+    "Reshape": Operator(_reshape, _check_reshape, _SECOND, since=5, kinds=ALL),
+    "Slice": Operator(_slice, _check_slice, frozenset({1, 2, 3, 4}), kinds=ALL),
     "SpaceToDepth": Operator(_space_to_depth, _check_blocks),
-    "Split": Operator(_split, _check_split, _SECOND, since=2),
-    "Squeeze": Operator(_squeeze, _check_squeeze, _SECOND),
-    "Tile": Operator(_tile, _check_tile, _SECOND, since=6),
-    "Transpose": Operator(_transpose),
-    "Unsqueeze": Operator(_unsqueeze, constants=_SECOND),
+    "Split": Operator(_split, _check_split, _SECOND, since=2, kinds=ALL),
+    "Squeeze": Operator(_squeeze, _check_squeeze, _SECOND, kinds=ALL),
+    "Tile": Operator(_tile, _check_tile, _SECOND, since=6, kinds=ALL),
+    "Transpose": Operator(_transpose, kinds=ALL),
+    "Unsqueeze": Operator(_unsqueeze, constants=_SECOND, kinds=ALL),
 }

@@ -12,12 +12,36 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 import numpy as np
 
 from ort_py.contracts import NodeSpec
+from ort_py.dtypes import DataType
 from ort_py.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
     from ort_py_coreml.lowering import Lowering
 
-__all__ = ["Check", "Constants", "Lower", "Operator", "Var", "attribute", "constant", "integers", "shape_of", "sizes"]
+__all__ = [
+    "ALL",
+    "FLOATS",
+    "INTEGERS",
+    "NUMBERS",
+    "Check",
+    "Constants",
+    "Lower",
+    "Operator",
+    "Var",
+    "attribute",
+    "constant",
+    "integers",
+    "kind_of",
+    "shape_of",
+    "sizes",
+]
+
+FLOATS = frozenset({DataType.FLOAT})
+INTEGERS = frozenset({DataType.INT32, DataType.INT64})
+"""Both are int32 in MIL."""
+
+NUMBERS = FLOATS | INTEGERS
+ALL = NUMBERS | {DataType.BOOL}
 
 Var: TypeAlias = Any
 """A value of MIL. coremltools has no types."""
@@ -46,15 +70,19 @@ class Operator:
         lower: Writes a node in MIL. Returns its output, or a list of its outputs.
         check: Returns the reason why a node cannot be written in MIL, or None.
         constants: Places of the inputs that must be constants.
+        dequantized: Those of them that may also be made of constants by a DequantizeLinear of the same region.
         heavy: Whether one such node is enough work for a region.
         since: The first version of the operator whose form is understood.
+        kinds: Types of the inputs that need not be constant, and of the outputs.
     """
 
     lower: Lower
     check: Check = _always
     constants: frozenset[int] = frozenset()
+    dequantized: frozenset[int] = frozenset()
     heavy: bool = False
     since: int = 1
+    kinds: frozenset[DataType] = FLOATS
 
 
 def attribute(node: NodeSpec, name: str, default: Any) -> Any:
@@ -66,6 +94,12 @@ def shape_of(node: NodeSpec, place: int = 0) -> tuple[Any, ...]:
     """Return the dimensions of an input; an unknown one is not an integer."""
     value = node.inputs[place] if place < len(node.inputs) else None
     return () if value is None or value.shape is None else tuple(value.shape)
+
+
+def kind_of(node: NodeSpec, place: int = 0) -> DataType | None:
+    """Return the type of an input."""
+    value = node.inputs[place] if place < len(node.inputs) else None
+    return None if value is None else value.data_type
 
 
 def sizes(node: NodeSpec, place: int = 0) -> tuple[int, ...] | None:

@@ -1,7 +1,8 @@
-"""Recurrent layers: LSTM.
+"""Recurrent layers.
 
-ONNX has the gates in the order input, output, forget, cell, and MIL in the order input, forget, output, cell. ONNX
-keeps directions on an axis of their own, which MIL joins with the features.
+ONNX has the gates of an LSTM in the order input, output, forget, cell; MIL has them in the order input, forget, output,
+cell. Those of a GRU are update, reset, hidden in ONNX, and reset, hidden, update in MIL. ONNX keeps directions on an
+axis of their own, which MIL joins with the features of an LSTM; of the other layers it has one direction each.
 """
 
 from __future__ import annotations
@@ -96,4 +97,89 @@ def _lstm(lowering: Lowering, node: NodeSpec) -> list[Var]:
     return [apart(every, 1), apart(last, 0), apart(cell, 0)]
 
 
-OPERATORS = {"LSTM": Operator(_lstm, _check, frozenset({1, 2, 3}), heavy=True, since=7)}
+def _check_simple(node: NodeSpec, graph: Constants) -> str | None:
+    usual = ["tanh"] if node.op_type == "RNN" else ["sigmoid", "tanh"]
+    given = [str(name).lower() for name in attribute(node, "activations", usual)]
+    if given != usual * (len(given) // len(usual)):
+        return f"its activations are {', '.join(given)}"
+    if attribute(node, "clip", 0.0) or attribute(node, "layout", 0):
+        return "it clips the gates, or has the batch first"
+    if _input(node, 4) is not None:
+        return "it is given the lengths of sequences"
+    if node.op_type == "GRU" and not attribute(node, "linear_before_reset", 0):
+        return "it resets the state before the product, and MIL behind it"
+    if not isinstance(shape_of(node)[1], int) and _input(node, 5) is None:
+        return "it has no initial state, and the size of the batch is not known"
+    return None
+
+
+def _layer(lowering: Lowering, node: NodeSpec, x: Var, state: Var, direction: int) -> tuple[Var, Var]:
+    """Write one direction of a simple layer. Returns the states of all steps, and the last one."""
+    mb = lowering.mb
+    wide, recurrent, biases = (constant(node, lowering.graph, place) for place in (1, 2, 3))
+    assert wide is not None, "the table says that weights are constants"
+    assert recurrent is not None, "the table says that weights are constants"
+    w, r = np.asarray(wide[direction], np.float32), np.asarray(recurrent[direction], np.float32)
+    of_inputs, of_states = np.zeros((2, len(w)), np.float32)
+    if biases is not None:
+        of_inputs, of_states = np.split(np.asarray(biases[direction], np.float32), 2)
+    if node.op_type == "RNN":
+        every, last = mb.rnn(
+            x=x, initial_h=state, weight_ih=w, weight_hh=r, bias=of_inputs + of_states, output_sequence=True
+        )
+        return every, last
+    size = r.shape[1]
+    weights = _with_one(np.split(w, 3), np.split(r, 3), np.split(of_inputs, 3), np.split(of_states, 3))
+    ones = mb.fill_like(ref_tensor=mb.slice_by_size(x=state, begin=[0, 0], size=[-1, 1]), value=np.float32(1))
+    wider = mb.concat(values=[state, ones], axis=1)
+    every, last = mb.gru(x=x, initial_h=wider, output_sequence=True, **weights)
+    return (
+        mb.slice_by_size(x=every, begin=[0, 0, 0], size=[-1, -1, size]),
+        mb.slice_by_size(x=last, begin=[0, 0], size=[-1, size]),
+    )
+
+
+def _with_one(w: list[Any], r: list[Any], of_inputs: list[Any], of_states: list[Any]) -> dict[str, Any]:
+    """Return the weights of MIL for a GRU with one more unit, whose state is always 1.
+
+    ONNX multiplies the bias of the hidden gate's state by the reset gate, and MIL does not. As the weight of a state
+    that is 1 it is multiplied, too. The state stays 1 because its update gate does: the sigmoid function of 100 is 1.
+    """
+    z, reset, hidden = range(3)
+    kept = {z: 100.0, reset: 0.0, hidden: 0.0}
+    behind = {z: 0.0, reset: 0.0, hidden: of_states[hidden]}
+    found: dict[str, list[Any]] = {"weight_ih": [], "weight_hh": [], "bias": []}
+    for gate in (reset, hidden, z):
+        column = np.broadcast_to(np.float32(behind[gate]), len(r[gate]))[:, None]
+        found["weight_ih"].append(np.pad(w[gate], ((0, 1), (0, 0))))
+        found["weight_hh"].append(np.pad(np.concatenate([r[gate], column], axis=1), ((0, 1), (0, 0))))
+        added = of_inputs[gate] if gate == hidden else of_inputs[gate] + of_states[gate]
+        found["bias"].append(np.append(added, np.float32(kept[gate])))
+    return {name: np.concatenate(parts).astype(np.float32) for name, parts in found.items()}
+
+
+def _simple(lowering: Lowering, node: NodeSpec) -> list[Var]:
+    """Write one layer for each direction. One that goes backwards gets its steps in reverse."""
+    mb, x = lowering.mb, lowering.read(node.inputs[0])
+    kind = attribute(node, "direction", "forward")
+    backwards = {"forward": [False], "reverse": [True], "bidirectional": [False, True]}[kind]
+    hidden = shape_of(node, 2)[2]
+    given = _input(node, 5)
+    every, last = [], []
+    for direction, back in enumerate(backwards):
+        if given is None:
+            state = mb.const(val=np.zeros((shape_of(node)[1], hidden), np.float32))
+        else:
+            cut = mb.slice_by_size(x=lowering.read(given), begin=[direction, 0, 0], size=[1, -1, -1])
+            state = mb.squeeze(x=cut, axes=[0])
+        states, final = _layer(lowering, node, mb.reverse(x=x, axes=[0]) if back else x, state, direction)
+        every.append(mb.reverse(x=states, axes=[0]) if back else states)
+        last.append(final)
+    return [mb.stack(values=every, axis=1), mb.stack(values=last, axis=0)]
+
+
+OPERATORS = {
+    "GRU": Operator(_simple, _check_simple, frozenset({1, 2, 3}), heavy=True, since=7),
+    "LSTM": Operator(_lstm, _check, frozenset({1, 2, 3}), heavy=True, since=7),
+    "RNN": Operator(_simple, _check_simple, frozenset({1, 2, 3}), heavy=True, since=7),
+}

@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from ort_py.contracts import NodeSpec
-from ort_py_coreml.operators.operator import Constants, Operator, Var, attribute, constant, shape_of
+from ort_py_coreml.operators.operator import Constants, Operator, Var, attribute, shape_of
 
 if TYPE_CHECKING:
     from ort_py_coreml.lowering import Lowering
@@ -81,13 +79,10 @@ def _check_conv(node: NodeSpec, graph: Constants) -> str | None:
     return _Window(node, _kernel(node)).refusal()
 
 
-def _weights(lowering: Lowering, node: NodeSpec) -> dict[str, np.ndarray[tuple[int, ...], np.dtype[np.float32]]]:
-    weight, bias = constant(node, lowering.graph, 1), constant(node, lowering.graph, 2)
-    assert weight is not None, "the table says that weights are constants"
-    found = {"weight": np.ascontiguousarray(weight, np.float32)}
-    if bias is not None:
-        found["bias"] = np.ascontiguousarray(bias, np.float32)
-    return found
+def _weights(lowering: Lowering, node: NodeSpec) -> dict[str, Var]:
+    """Return the weight and the bias, which are constants or dequantized."""
+    given = zip(("weight", "bias"), node.inputs[1:], strict=False)
+    return {name: lowering.read(value) for name, value in given if value is not None}
 
 
 def _conv(lowering: Lowering, node: NodeSpec) -> Var:
@@ -165,7 +160,7 @@ def _average_pool(lowering: Lowering, node: NodeSpec) -> Var:
 
 OPERATORS = {
     "AveragePool": Operator(_average_pool, _check_pool, since=7),
-    "Conv": Operator(_conv, _check_conv, frozenset({1, 2}), heavy=True),
-    "ConvTranspose": Operator(_transposed, _check_transposed, frozenset({1, 2}), heavy=True),
+    "Conv": Operator(_conv, _check_conv, frozenset({1, 2}), frozenset({1, 2}), heavy=True),
+    "ConvTranspose": Operator(_transposed, _check_transposed, frozenset({1, 2}), frozenset({1, 2}), heavy=True),
     "MaxPool": Operator(_max_pool, _check_pool),
 }
