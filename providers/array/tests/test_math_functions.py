@@ -36,6 +36,17 @@ def test_round_goes_to_even(dtype: Any) -> None:
     assert run("Round", [x])[0].astype(float).tolist() == [0, 2, 2, 0, -2]
 
 
+@pytest.mark.parametrize(("op_type", "function"), [("Floor", np.floor), ("Ceil", np.ceil), ("Round", np.rint)])
+def test_all_numbers_of_float16_are_rounded_to_whole_ones(op_type: str, function: Any) -> None:
+    """As in float64, with the signs of zeroes; infinities and NaN stay."""
+    x = np.arange(1 << 16, dtype=np.uint16).view(np.float16)
+    (found,) = run(op_type, [x])
+    wanted = function(x.astype(np.float64))
+    assert found.dtype == np.float16
+    np.testing.assert_array_equal(found.astype(np.float64), wanted)
+    np.testing.assert_array_equal(np.signbit(found), np.signbit(wanted))
+
+
 @pytest.mark.parametrize(("dtype", "error"), [(np.float32, 2.4e-7), (np.float64, 6e-16)])
 def test_erf_is_exact_to_rounding(dtype: Any, error: float) -> None:
     """Relative error over tiny, common and saturated arguments, against math.erf."""

@@ -12,7 +12,10 @@ from typing import Any
 
 from ort_py.contracts.graph_view import Array
 from ort_py.contracts.kernel import KernelCallable, KernelContext, KernelDef
+from ort_py.devices import HOST
+from ort_py.dtypes import DataType
 from ort_py_array.broadcasting import aligned, broadcast_shape
+from ort_py_array.pointwise import blocked
 
 __all__ = ["extremum", "legacy_ufunc", "ufunc"]
 
@@ -50,8 +53,16 @@ def ufunc(
     )
 
 
+_SLOW_IN_HALF = frozenset({"ceil", "floor", "rint"})
+"""Functions that NumPy computes of float16 one by one. In float32 they take a third of the time, and are as exact."""
+
+
 def _module_function(name: str, ctx: KernelContext) -> KernelCallable:
     function: KernelCallable = getattr(ctx.xp, name)
+    if name in _SLOW_IN_HALF and ctx.device == HOST:
+        value = ctx.node.inputs[0]
+        if value is not None and value.data_type is DataType.FLOAT16:
+            return blocked(ctx, function)
     return function
 
 
