@@ -90,7 +90,7 @@ def test_it_claims_cases() -> None:
         "maxpool_2d_pads",
         "softmax_axis_1",
         "averagepool_2d_default",
-        "averagepool_2d_ceil",
+        "averagepool_2d_strides",
         "clip",
         "convtranspose_output_shape",
         "depthtospace_crd_mode_example",
