@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
+
+if TYPE_CHECKING:
+    from ort_py_onednn.execution.plan import Plan
+    from ort_py_onednn.execution.region import DnnlRegion
 
 
 @pytest.fixture(scope="session")
@@ -29,6 +34,22 @@ def needs_exact_integers(library_reason: str) -> None:
 
     if not has_exact_integers():
         pytest.skip(f"the provider makes no products of 8-bit integers here: {NO_EXACT_INTEGERS}")
+
+
+@pytest.fixture
+def plans(monkeypatch: pytest.MonkeyPatch) -> list[Plan]:
+    """Every plan that is made."""
+    from ort_py_onednn.execution.region import DnnlRegion  # it imports the package, which may not be there
+
+    found: list[Plan] = []
+    original = DnnlRegion._planned
+
+    def remember(self: DnnlRegion, *arguments: Any) -> Plan:
+        found.append(original(self, *arguments))
+        return found[-1]
+
+    monkeypatch.setattr(DnnlRegion, "_planned", remember)
+    return found
 
 
 @pytest.fixture(autouse=True)

@@ -11,24 +11,9 @@ import ort_py as ort
 from ort_py_kit.tolerances import assert_close
 from ort_py_onednn.binding.primitive import Primitive
 from ort_py_onednn.execution.plan import Plan
-from ort_py_onednn.execution.region import DnnlRegion
 from providers.onednn.tests.models import model, node, run_here
 
 RNG = np.random.default_rng(41)
-
-
-@pytest.fixture
-def plans(monkeypatch: pytest.MonkeyPatch) -> list[Plan]:
-    """Every plan that is made."""
-    found: list[Plan] = []
-    original = DnnlRegion._planned
-
-    def remember(self: DnnlRegion, *arguments: Any) -> Plan:
-        found.append(original(self, *arguments))
-        return found[-1]
-
-    monkeypatch.setattr(DnnlRegion, "_planned", remember)
-    return found
 
 
 def _computes_fast(plans: list[Plan]) -> bool:

@@ -21,7 +21,6 @@ from ort_py_onednn.binding.library import open_library
 from ort_py_onednn.binding.primitive import Primitive
 from ort_py_onednn.execution import arithmetic
 from ort_py_onednn.execution.plan import Plan
-from ort_py_onednn.execution.region import DnnlRegion
 from providers.onednn.tests.models import PROVIDER, model, node, open_session, run_here, run_plain
 
 BF16 = np.dtype(ml_dtypes.bfloat16)
@@ -33,20 +32,6 @@ def has_bfloat16() -> None:
     """For tests that compute in bfloat16."""
     if Element.BF16 not in native_elements(open_library().isa):
         pytest.skip("this CPU has no instructions for bfloat16: the provider computes in float32 and says so")
-
-
-@pytest.fixture
-def plans(monkeypatch: pytest.MonkeyPatch) -> list[Plan]:
-    """Every plan that is made."""
-    found: list[Plan] = []
-    original = DnnlRegion._planned
-
-    def remember(self: DnnlRegion, *arguments: Any) -> Plan:
-        found.append(original(self, *arguments))
-        return found[-1]
-
-    monkeypatch.setattr(DnnlRegion, "_planned", remember)
-    return found
 
 
 def _f(*shape: int) -> np.ndarray[Any, Any]:

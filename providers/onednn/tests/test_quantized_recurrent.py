@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ort_py_onednn.binding.features import has_exact_integers
-from ort_py_onednn.execution.region import DnnlRegion
+from ort_py_onednn.execution.plan import Plan
 from ort_py_onednn.execution.repeat import Repeat
 from providers.onednn.tests.models import PROVIDER, model, node, open_session, run_here, run_plain
 
@@ -160,16 +160,8 @@ def test_an_output_of_the_caller() -> None:
 
 
 @pytest.mark.usefixtures("needs_exact_integers")
-def test_a_longer_sequence_has_no_more_primitives(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_longer_sequence_has_no_more_primitives(plans: list[Plan]) -> None:
     """The steps in time are one step of the plan; of both directions, too."""
-    plans: list[Any] = []
-    planned = DnnlRegion._planned
-
-    def noted(self: DnnlRegion, shapes: Any, threads: int) -> Any:
-        plans.append(planned(self, shapes, threads))
-        return plans[-1]
-
-    monkeypatch.setattr(DnnlRegion, "_planned", noted)
     for time in (5, 50):
         data, feeds = _layer(time=time, direction="bidirectional")
         run_here(data, feeds)

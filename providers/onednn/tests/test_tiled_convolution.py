@@ -11,7 +11,6 @@ from ort_py_kit.tolerances import assert_close
 from ort_py_onednn.binding import primitives
 from ort_py_onednn.binding.constants import Argument
 from ort_py_onednn.binding.primitive import Primitive
-from ort_py_onednn.execution import region
 from ort_py_onednn.execution.plan import Plan
 from providers.onednn.tests.models import model, node, run_here, run_plain
 
@@ -34,20 +33,6 @@ def _network(channels: int, kernel: tuple[int, int], *, bias: bool = True, **att
     if not bias:
         del constants["b"]
     return model(nodes, feeds, constants), feeds
-
-
-@pytest.fixture
-def plans(monkeypatch: pytest.MonkeyPatch) -> list[Plan]:
-    """Every plan that is made."""
-    found: list[Plan] = []
-    original = region.DnnlRegion._planned
-
-    def planned(self: region.DnnlRegion, *arguments: Any) -> Plan:
-        found.append(original(self, *arguments))
-        return found[-1]
-
-    monkeypatch.setattr(region.DnnlRegion, "_planned", planned)
-    return found
 
 
 def _implementations(plan: Plan) -> str:
