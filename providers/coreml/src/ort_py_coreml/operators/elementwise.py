@@ -7,7 +7,6 @@ compares with `>=` where ONNX has `>`. Such functions are written with others he
 from __future__ import annotations
 
 import math
-from functools import reduce
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -23,6 +22,7 @@ from ort_py_coreml.operators.operator import (
     Operator,
     Var,
     attribute,
+    both,
     constant,
     kind_of,
 )
@@ -140,24 +140,13 @@ def _check_prelu(node: NodeSpec, graph: Constants) -> str | None:
     return None
 
 
-def _both(name: str) -> Lower:
-    """A function of MIL of two operands, applied from the left to more of them."""
-
-    def lower(lowering: Lowering, node: NodeSpec) -> Var:
-        values = [lowering.read(value) for value in node.inputs]
-        function = getattr(lowering.mb, name)
-        return values[0] if len(values) == 1 else reduce(lambda x, y: function(x=x, y=y), values)
-
-    return lower
-
-
 def _check_sum(node: NodeSpec, graph: Constants) -> str | None:
     """Results of int64 may be too large for the int32 of MIL."""
     return "it computes int64, and Core ML's integers are int32" if kind_of(node) is DataType.INT64 else None
 
 
 def _mean(lowering: Lowering, node: NodeSpec) -> Var:
-    total = _both("add")(lowering, node)
+    total = both("add")(lowering, node)
     return lowering.mb.real_div(x=total, y=np.float32(len(node.inputs)))
 
 
@@ -173,9 +162,9 @@ _SAME = (
 
 OPERATORS = {
     **{name.title(): Operator(_function(name)) for name in _SAME.split()},
-    "Add": Operator(_both("add"), _check_sum, since=7, kinds=NUMBERS),
+    "Add": Operator(both("add"), _check_sum, since=7, kinds=NUMBERS),
     "Clip": Operator(_clip, constants=frozenset({1, 2})),
-    "Div": Operator(_both("real_div"), since=7),
+    "Div": Operator(both("real_div"), since=7),
     "Elu": Operator(_with_alpha("elu", 1.0), _finite("alpha")),
     "Gelu": Operator(_gelu),
     "HardSigmoid": Operator(_hard_sigmoid, _finite("alpha", "beta")),
@@ -183,18 +172,18 @@ OPERATORS = {
     "Identity": Operator(_identity, kinds=ALL),
     "LeakyRelu": Operator(_with_alpha("leaky_relu", 0.01), _finite("alpha")),
     "Log": Operator(_log),
-    "Max": Operator(_both("maximum"), since=8, kinds=NUMBERS),
+    "Max": Operator(both("maximum"), since=8, kinds=NUMBERS),
     "Mean": Operator(_mean, since=8),
-    "Min": Operator(_both("minimum"), since=8, kinds=NUMBERS),
+    "Min": Operator(both("minimum"), since=8, kinds=NUMBERS),
     "Mish": Operator(_mish),
-    "Mul": Operator(_both("mul"), _check_sum, since=7, kinds=NUMBERS),
+    "Mul": Operator(both("mul"), _check_sum, since=7, kinds=NUMBERS),
     "Neg": Operator(_neg),
     "PRelu": Operator(_prelu, _check_prelu, since=7),
-    "Pow": Operator(_both("pow"), since=7),
+    "Pow": Operator(both("pow"), since=7),
     "Reciprocal": Operator(_reciprocal),
     "Selu": Operator(_selu, _finite("alpha", "gamma")),
-    "Sub": Operator(_both("sub"), _check_sum, since=7, kinds=NUMBERS),
-    "Sum": Operator(_both("add"), since=8),
+    "Sub": Operator(both("sub"), _check_sum, since=7, kinds=NUMBERS),
+    "Sum": Operator(both("add"), since=8),
     "Swish": Operator(_swish, _finite("alpha")),
     "ThresholdedRelu": Operator(_thresholded_relu, _finite("alpha")),
 }

@@ -8,20 +8,12 @@ import numpy as np
 
 from ort_py.contracts import NodeSpec
 from ort_py.dtypes import DataType
-from ort_py_coreml.operators.operator import ALL, Constants, Lower, Operator, Var, attribute, kind_of, shape_of
+from ort_py_coreml.operators.operator import ALL, Constants, Operator, Var, attribute, both, kind_of, shape_of
 
 if TYPE_CHECKING:
     from ort_py_coreml.lowering import Lowering
 
 __all__ = ["OPERATORS"]
-
-
-def _both(name: str) -> Lower:
-    def lower(lowering: Lowering, node: NodeSpec) -> Var:
-        x, y = (lowering.read(value) for value in node.inputs)
-        return getattr(lowering.mb, name)(x=x, y=y)
-
-    return lower
 
 
 def _not(lowering: Lowering, node: NodeSpec) -> Var:
@@ -76,10 +68,9 @@ _BOOLEANS = frozenset({DataType.BOOL})
 
 OPERATORS = {
     **{
-        name: Operator(_both(function), _check_comparison, since=7, kinds=ALL)
-        for name, function in _COMPARISONS.items()
+        name: Operator(both(function), _check_comparison, since=7, kinds=ALL) for name, function in _COMPARISONS.items()
     },
-    **{name: Operator(_both(function), since=7, kinds=_BOOLEANS) for name, function in _LOGIC.items()},
+    **{name: Operator(both(function), since=7, kinds=_BOOLEANS) for name, function in _LOGIC.items()},
     "Cast": Operator(_cast, _check_cast, since=6, kinds=ALL),
     "Not": Operator(_not, kinds=_BOOLEANS),
     "Where": Operator(_where, _check_where, kinds=ALL),

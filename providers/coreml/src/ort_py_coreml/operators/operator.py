@@ -7,6 +7,7 @@ the families, and does not import coremltools.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import reduce
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import numpy as np
@@ -29,6 +30,7 @@ __all__ = [
     "Operator",
     "Var",
     "attribute",
+    "both",
     "constant",
     "integers",
     "kind_of",
@@ -121,3 +123,14 @@ def integers(node: NodeSpec, graph: Constants, place: int, name: str) -> list[in
         return [int(one) for one in np.asarray(found).reshape(-1)]
     given = node.attributes.get(name)
     return None if given is None else [int(one) for one in given]
+
+
+def both(name: str) -> Lower:
+    """Return the lowering to a function of MIL of two operands, applied from the left to more of them."""
+
+    def lower(lowering: Lowering, node: NodeSpec) -> Var:
+        values = [lowering.read(value) for value in node.inputs]
+        function = getattr(lowering.mb, name)
+        return values[0] if len(values) == 1 else reduce(lambda x, y: function(x=x, y=y), values)
+
+    return lower
