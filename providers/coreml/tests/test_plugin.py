@@ -12,7 +12,7 @@ import ort_py as ort
 from ort_py.contracts import CORE_API_RANGE, SessionContext
 from ort_py.devices import HOST, DeviceClass
 from ort_py.errors import EPFail
-from ort_py_coreml import plugin
+from ort_py_coreml import plugin, writer
 from ort_py_coreml.options import OPTIONS as OPTION_SPECS
 from providers.coreml.tests.mil_interpreter import InterpretedRuntime
 
@@ -71,7 +71,7 @@ def test_missing_coremltools_is_a_reason_and_a_fix(
         raise PackageNotFoundError(name)
 
     monkeypatch.setattr(sys, "platform", "darwin")
-    monkeypatch.setattr(plugin, "version", missing)
+    monkeypatch.setattr(writer, "version", missing)
     found = factory.probe()
     assert (bool(found), found.reason, found.fix) == (False, "coremltools is not installed", "pip install coremltools")
 

@@ -8,15 +8,14 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
 from ort_py.contracts import Availability, IExecutionProvider, OptionSpec, ProviderFactory, SessionContext
-from ort_py.devices import HOST, DeviceClass
+from ort_py.devices import DeviceClass
 from ort_py.hooks import hookimpl
 from ort_py_coreml.options import OPTIONS
-from ort_py_coreml.writer import PackageWriterFactory
+from ort_py_coreml.writer import PackageWriterFactory, find_coremltools
 
 __all__ = ["CoreMLProviderFactory", "ort_py_providers"]
 
@@ -54,11 +53,7 @@ class CoreMLProviderFactory(ProviderFactory):
                 reason=f"Core ML is part of macOS, and this is {sys.platform}",
                 fix="run the model with another provider; packages for Core ML can be built on every system",
             )
-        try:
-            found = version("coremltools")
-        except PackageNotFoundError:
-            return Availability(False, reason="coremltools is not installed", fix="pip install coremltools")
-        return Availability(True, reason=f"coremltools {found}", devices=(HOST,))
+        return find_coremltools()
 
     def create(self, options: Mapping[str, Any], context: SessionContext) -> IExecutionProvider:
         """Make a provider for one session.

@@ -14,9 +14,18 @@ from ort_py_coreml.options import OPTIONS
 if TYPE_CHECKING:
     from ort_py_coreml.provider import CoreMLProvider
 
-__all__ = ["PackageWriterFactory"]
+__all__ = ["PackageWriterFactory", "find_coremltools"]
 
 _NAME = "CoreMLPackageWriter"
+
+
+def find_coremltools() -> Availability:
+    """Return whether coremltools is installed, without importing it."""
+    try:
+        found = version("coremltools")
+    except PackageNotFoundError:
+        return Availability(False, reason="coremltools is not installed", fix="pip install coremltools")
+    return Availability(True, reason=f"coremltools {found}", devices=(HOST,))
 
 
 class PackageWriterFactory(ProviderFactory):
@@ -51,11 +60,7 @@ class PackageWriterFactory(ProviderFactory):
 
     def probe(self) -> Availability:
         """Return whether coremltools is there, which writes packages on every system."""
-        try:
-            found = version("coremltools")
-        except PackageNotFoundError:
-            return Availability(False, reason="coremltools is not installed", fix="pip install coremltools")
-        return Availability(True, reason=f"coremltools {found}", devices=(HOST,))
+        return find_coremltools()
 
     def create(self, options: Mapping[str, Any], context: SessionContext) -> IExecutionProvider:
         """Make the provider of one session."""
