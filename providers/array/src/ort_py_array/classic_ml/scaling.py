@@ -28,19 +28,20 @@ def normalizer(ctx: KernelContext) -> KernelCallable:
     xp, node = ctx.xp, ctx.node
     norm = node.attributes.get("norm", "MAX")
     sizes: dict[str, Callable[[Array], Array]] = {
-        "MAX": lambda rows: xp.max(rows, axis=1, keepdims=True),
-        "L1": lambda rows: xp.sum(xp.abs(rows), axis=1, keepdims=True),
-        "L2": lambda rows: xp.sqrt(xp.sum(rows * rows, axis=1, keepdims=True)),
+        "MAX": lambda rows: rows.max(axis=1, keepdims=True),
+        "L1": lambda rows: xp.abs(rows).sum(axis=1, keepdims=True),
+        "L2": lambda rows: xp.sqrt((rows * rows).sum(axis=1, keepdims=True)),
     }
     if norm not in sizes:
         raise InvalidArgument(f"norm is '{norm}'.", where=node.location, fix="Use MAX, L1 or L2.")
     size_of = sizes[norm]
 
     def run(x: Array) -> Array:
-        rows = feature_rows(x, node).astype(xp.float32)
+        rows = feature_rows(x, node).astype(xp.float32, copy=False)
         if rows.size:
             size = size_of(rows)
-            rows = rows / xp.where(size == 0, xp.float32(1), size)
+            size += size == 0  # a row that is divided by 1 stays
+            rows = rows / size
         return rows.reshape(x.shape)
 
     return run
