@@ -109,8 +109,10 @@ def test_scores_have_a_best_five(call: Call, save: Save) -> None:
     assert "best: #" in call("run", save(SCORES)).out
 
 
-def test_named_provider(call: Call, save: Save) -> None:
-    report = call("run", save(), "--providers", "CPUExecutionProvider", "--json").report
+@pytest.mark.parametrize("name", ["CPUExecutionProvider", "cpuexecutionprovider", "CPU", "cpu"])
+def test_named_provider(call: Call, save: Save, name: str) -> None:
+    """A provider's name may lack the ending that all have, and be in lower case."""
+    report = call("run", save(), "--providers", name, "--json").report
     assert report["providers"] == ["CPUExecutionProvider"]
 
 

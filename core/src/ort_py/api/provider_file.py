@@ -31,7 +31,7 @@ def write_provider_file(
     """Write a model to a new file that programs of a provider's vendor load.
 
     Args:
-        providers: The provider, whose name may lack the ending `ExecutionProvider`.
+        providers: The provider, alone.
 
     Raises:
         InvalidArgument: The provider is not there or writes no such files, or the target exists.
@@ -40,8 +40,7 @@ def write_provider_file(
     """
     (provider, provider_options), *others = [(one, {}) if isinstance(one, str) else one for one in providers or ("",)]
     start, source, catalog = time.monotonic(), GivenModel.of(model), default_catalog()
-    names = {provider.lower(), f"{provider}ExecutionProvider".lower()}
-    record = next((one for one in catalog.records() if one.name.lower() in names and not others), None)
+    record = next((one for one in catalog.records() if one.name == provider and not others), None)
     if target.exists():
         raise InvalidArgument(f"'{target}' exists already.", fix="Remove it, or choose another name.")
     with tempfile.TemporaryDirectory(prefix=".ort-py-", dir=target.parent) as folder:

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import ort_py
 from ort_py.cli.progress import Progress
+from ort_py.discovery import default_catalog
+from ort_py.discovery.known_names import KNOWN_PROVIDERS
 
 _LIMITS = {"default": ort_py.Limits, "untrusted": ort_py.Limits.untrusted, "unlimited": ort_py.Limits.unlimited}
 
@@ -33,21 +35,21 @@ def add_session_arguments(parser: argparse.ArgumentParser, models: str | None = 
 
 
 def add_limits_argument(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--limits",
-        choices=_LIMITS,
-        default="default",
-        help=(
-            "limits on the resources of the model: 'untrusted' for models that you do not trust (default: %(default)s)"
-        ),
-    )
+    about = "'untrusted' bounds what a model of strangers may cost (default: %(default)s)"
+    parser.add_argument("--limits", choices=_LIMITS, default="default", help=about)
 
 
 def provider_names(text: str) -> list[str]:
+    """The providers of a list; `coreml` is short for `CoreMLExecutionProvider`."""
     names = [name.strip() for name in text.split(",") if name.strip()]
     if not names:
         raise argparse.ArgumentTypeError("names no provider")
-    return names
+    return [_full_name(name) for name in names]
+
+
+def _full_name(name: str) -> str:
+    known = {one.lower(): one for one in (*KNOWN_PROVIDERS, *(record.name for record in default_catalog().records()))}
+    return known.get(name.lower(), known.get(f"{name}ExecutionProvider".lower(), name))
 
 
 def providers_of(arguments: argparse.Namespace) -> list[str | tuple[str, dict[str, str]]] | None:
@@ -58,12 +60,12 @@ def providers_of(arguments: argparse.Namespace) -> list[str | tuple[str, dict[st
     """
     names = arguments.providers or []
     options: dict[str, dict[str, str]] = {name: {} for name in names}
-    for name, text in arguments.ep_option:
-        key, given, value = text.partition("=")
+    for short, text in arguments.ep_option:
+        name, (key, given, value) = _full_name(short), text.partition("=")
         if name not in options or not given:
             raise ort_py.OptionError(
-                f"--ep-option {name} {text} cannot be used.",
-                why="it is not NAME KEY=VALUE" if name in options else f"--providers does not name {name}",
+                f"--ep-option {short} {text} cannot be used.",
+                why="it is not NAME KEY=VALUE" if name in options else f"--providers does not name {short}",
                 fix="Write for example: --providers A --ep-option A threads=1.",
             )
         options[name][key] = value
