@@ -42,6 +42,12 @@ CASES: dict[str, tuple[str, dict[str, Any], str, str]] = {
         "GRU",
         "it does not compile a layer of size 0",
     ),
+    "labels of other scores": (
+        "g (float[2, 3] x) => (float y) <int64[2] l = {0, 2}> { y = SoftmaxCrossEntropyLoss(x, l) }",
+        {"x": np.random.default_rng(8).standard_normal((2, 3)).astype(np.float32)},
+        "SoftmaxCrossEntropyLoss",
+        "it reads memory that is not its own",
+    ),
     "not-a-number is not greater": (
         "g (float[2] x, float[2] z) => (bool[2] y) { y = Greater(x, z) }",
         {"x": np.array([np.nan, 2], np.float32), "z": np.array([1, 1], np.float32)},

@@ -112,6 +112,15 @@ def test_what_is_made_inside_and_reaches_an_output() -> None:
     np.testing.assert_array_equal(y, [[NAN, NAN], [0.5, 0.5]])
 
 
+@pytest.mark.parametrize("value", [NAN, INF])
+@pytest.mark.parametrize("maker", ["MatMul(x, w)", "Gemm(x, w)"])
+def test_weights_that_are_not_finite(maker: str, value: float) -> None:
+    """Products with such weights are not-a-number, which Relu keeps, though all inputs are finite."""
+    weights = f"float[2, 2] w = {{1, {value}, 0, 1}}"
+    y = _run(f"g (float[2, 2] x) => (float[2, 2] y) <{weights}> {{ a = {maker} y = Relu(a) }}", x=np.zeros((2, 2), "f"))
+    np.testing.assert_array_equal(y, [[0, NAN], [0, NAN]])
+
+
 @pytest.mark.parametrize("value", [2, -1])
 def test_what_is_made_inside_may_be_an_output_itself(value: float) -> None:
     """The flag of a region looks at the value, and not at the end of the model that returns it."""

@@ -296,6 +296,10 @@ _CHECKS: Mapping[str, Check] = {
     "Dropout": _always("it loses the names of its inputs, and there would be nothing to compute anyway"),
     "DynamicQuantizeLinear": _always("it rounds halves differently"),
     **dict.fromkeys(("LogSoftmax", "Softmax"), _softmax),
+    **dict.fromkeys(
+        ("NegativeLogLikelihoodLoss", "SoftmaxCrossEntropyLoss"),
+        _always("it reads memory that is not its own if labels or weights do not suit the scores"),
+    ),
     **dict.fromkeys(("ScatterElements", "ScatterND"), _scatter),
     **dict.fromkeys(_REDUCTIONS, _reduction),
     "AveragePool": average_pool,

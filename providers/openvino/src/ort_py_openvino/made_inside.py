@@ -24,9 +24,6 @@ from ort_py_openvino.not_finite import Looks, has
 
 __all__ = ["add_flag", "made_inside"]
 
-_WEIGHED = frozenset({"Conv", "ConvTranspose", "Gemm", "GRU", "LSTM", "MatMul", "RNN"})
-"""Operators whose constants are weights: too large to be looked at for what they never have."""
-
 _REAL = frozenset({DataType.BFLOAT16, DataType.DOUBLE, DataType.FLOAT, DataType.FLOAT16})
 """Types that have not-a-number."""
 
@@ -39,7 +36,7 @@ def made_inside(region: GraphView, looks: Looks) -> list[str]:
         looks: What its instances look for.
     """
     nodes = [node for node in region.nodes if looks.inside or node.op_type == "Div"]
-    infinite = any(_reads_infinity(node, region) for node in nodes)
+    infinite = any(_reads_not_finite(node, region) for node in nodes)
     makers = [node for node in nodes if _makes(node, region, infinities=looks.changed, infinite=infinite)]
     return [node.outputs[0].name for node in makers if node.outputs[0] is not None]
 
@@ -74,9 +71,7 @@ def add_flag(model: Any, names: Sequence[str]) -> None:
     model.add_results([operations.result(total)])
 
 
-def _reads_infinity(node: NodeSpec, region: GraphView) -> bool:
-    if node.op_type in _WEIGHED:
-        return False
+def _reads_not_finite(node: NodeSpec, region: GraphView) -> bool:
     constants = (region.constant(value.name) for value in node.inputs if value is not None)
     return any(constant is not None and has(constant, infinities=True) for constant in constants)
 
@@ -88,14 +83,14 @@ def _makes(node: NodeSpec, graph: GraphView, *, infinities: bool, infinite: bool
         node: The node.
         graph: The region.
         infinities: Whether a result of Exp that overflows counts, too.
-        infinite: Whether constants of the region are infinite.
+        infinite: Whether constants of the region, weights included, are infinite or not-a-number.
     """
     result = node.outputs[0]
     if node.domain or node.body is not None or result is None or result.data_type not in _REAL:
         return False
     names = [value.name for value in node.inputs if value is not None]
     constants = [graph.constant(name) for name in names]
-    if node.attributes.get("epsilon", 1.0) == 0 or (infinite and _reads_infinity(node, graph)):
+    if node.attributes.get("epsilon", 1.0) == 0 or (infinite and _reads_not_finite(node, graph)):
         return True
     match node.op_type:
         case "Log":
