@@ -93,3 +93,9 @@ def test_reverse_sequence(batch: int, time: int) -> None:
 def test_reverse_sequence_lengths() -> None:
     with pytest.raises(InvalidArgument, match="ReverseSequence with batch axis 1 and time axis 0"):
         run("ReverseSequence", [np.zeros((2, 3)), i64(1, 1)])
+
+
+@pytest.mark.parametrize("length", [-1, 4, -(2**63), 2**63 - 1])
+def test_reverse_sequence_needs_lengths_within_the_time_axis(length: int) -> None:
+    with pytest.raises(InvalidArgument, match="do not suit 3 steps"):
+        run("ReverseSequence", [np.zeros((3, 2)), i64(1, length)])

@@ -9,6 +9,7 @@ from ort_py.contracts.graph_view import Array
 from ort_py.contracts.kernel import KernelCallable, KernelContext, KernelDef, KernelForms, kernel
 from ort_py.devices import HOST
 from ort_py.dtypes import numpy_dtype
+from ort_py.errors import InvalidArgument
 from ort_py_array.blending import WIDTHS, blended
 from ort_py_array.broadcasting import broadcast_shape
 from ort_py_array.checks import LARGE, host_ints, normalized_axis, shape_error
@@ -122,7 +123,8 @@ def reverse_sequence(ctx: KernelContext, x: Array, lengths: Array, *, batch_axis
     """ReverseSequence-10..28: the first ``lengths[b]`` steps of each batch entry in reverse order.
 
     Raises:
-        InvalidArgument: The axes are not 0 and 1, or there is not one length an entry.
+        InvalidArgument: The axes are not 0 and 1, there is not one length an entry, or a length is negative or larger
+            than the time axis.
     """
     xp, at = ctx.xp, ctx.node.location
     if {batch_axis, time_axis} != {0, 1} or x.ndim < 2 or tuple(lengths.shape) != (x.shape[batch_axis],):
@@ -130,6 +132,12 @@ def reverse_sequence(ctx: KernelContext, x: Array, lengths: Array, *, batch_axis
             f"ReverseSequence with batch axis {batch_axis} and time axis {time_axis} cannot take the inputs.",
             at,
             [x.shape, lengths.shape],
+        )
+    if lengths.size and not 0 <= int(lengths.min()) <= int(lengths.max()) <= x.shape[time_axis]:
+        raise InvalidArgument(
+            f"Lengths from {int(lengths.min())} to {int(lengths.max())} do not suit {x.shape[time_axis]} steps.",
+            where=at,
+            fix=f"Give each entry a length in [0, {x.shape[time_axis]}].",
         )
     steps, batch = xp.arange(x.shape[time_axis]), x.shape[batch_axis]
     y = xp.empty(x.shape, x.dtype)
