@@ -58,6 +58,7 @@ def test_it_is_asked_once_for_each_kind_of_node(monkeypatch: pytest.MonkeyPatch)
         ("g (seq(float[2]) x) => (int64 y) { y = SequenceLength(x) }", "SequenceLength", "'x' is not a tensor"),
         ("g (float[2] x) => (float[2] y) { y = org.example.Twice(x) }", "Twice", "an operator of org.example"),
         ("g (float[2, 0] x) => (float[2, 0] y) { y = Exp(x) }", "Exp", "'x' is empty"),
+        ("g (float[2, n] x) => (float[2] y) <float[0] w = {}> { y = MatMul(x, w) }", "MatMul", "'w' is empty"),
         ("g (int64[2] x) => (int64[2] y) { y = Add(x, x) }", "Add", "int64 of unknown size"),
         ("g (float[2] x) => (int64[2] y) { y = Cast <to = 7> (x) }", "Cast", "a cast to int64"),
         ("g (float[1, 2, 8] x, float[3, 2, k] w) => (float[1, 3, m] y) { y = Conv(x, w) }", "Conv", "'w' has sizes"),

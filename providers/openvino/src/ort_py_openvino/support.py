@@ -38,7 +38,11 @@ def refusal(node: NodeSpec, graph: GraphView, target: Target) -> str | None:
     if any(isinstance(value, GraphView) for value in node.attributes.values()):
         return "nested graphs are run by the core, step by step"
     for value in (*node.inputs, *node.outputs):
-        reason = None if value is None else _value(value, target, constant=graph.constant(value.name) is not None)
+        if value is None:
+            continue
+        # Empty constants mean "none": a Resize has them where it has no scales, and integers may be axes or a shape.
+        none = node.op_type == "Resize" or value.data_type is DataType.INT64
+        reason = _value(value, target, none=none and graph.constant(value.name) is not None)
         if reason is not None:
             return reason
     return (
@@ -63,7 +67,7 @@ def _computed(node: NodeSpec) -> DataType | None:
     return node.inputs[0].data_type if node.inputs and node.inputs[0] is not None else None
 
 
-def _value(value: ValueSpec, target: Target, *, constant: bool) -> str | None:
+def _value(value: ValueSpec, target: Target, *, none: bool) -> str | None:
     if not isinstance(value.type, TensorType):
         return f"'{value.name}' is not a tensor of a known type"
     if value.data_type not in COMPUTED:
@@ -71,7 +75,7 @@ def _value(value: ValueSpec, target: Target, *, constant: bool) -> str | None:
         return f"'{value.name}' is {kind}, which OpenVINO does not compute in its own precision"
     if value.shape is None:
         return f"the rank of '{value.name}' is unknown"
-    if 0 in value.shape and not constant:  # a Resize has empty constants where it has no scales
+    if 0 in value.shape and not none:
         return f"'{value.name}' is empty"
     if target.static_only and not all(isinstance(dim, int) for dim in value.shape):
         return f"'{value.name}' has sizes that are not known, and disable_dynamic_shapes is set"
