@@ -166,6 +166,14 @@ def test_several_in_a_row_pause_the_region(choosy: Choosy) -> None:
         assert choosy.asked == 2
 
 
+def test_a_pause_is_for_shapes_that_were_declined(choosy: Choosy) -> None:
+    """Inputs of other shapes go to the region, so they give what they gave before."""
+    with _open(CHAIN) as session:
+        for _ in range(20):
+            session.run(None, _feed())
+        assert (session.run(None, _feed(5, nan=False))[0] == WRONG).all()
+
+
 def test_bound_outputs_get_the_result(choosy: Choosy) -> None:
     """The result overwrites anything that the region wrote before it declined."""
     choosy.late = True

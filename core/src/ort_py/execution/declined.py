@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from ort_py.planning.plan import RegionStandIn, RegionStep
 
 _IN_A_ROW = 3
-"""Declined runs in a row after which the region is not asked for a while: each costs a second run."""
+"""Declined runs in a row after which the region is not asked about such shapes for a while: each is a second run."""
 
 MOST_PAUSED = 64
 """Runs in which it is not asked, at most: a region that always declines then costs a sixty-fourth of a run."""
@@ -58,6 +58,7 @@ class StandInInstance(RegionInstance):
         self._inner: Frame | None = None
         self._in_a_row = 0
         self._pause = 0
+        self._declined: list[Any] = []
         self._inputs: Sequence[Any] = ()
         self._outputs: Sequence[Any] = ()
 
@@ -69,7 +70,7 @@ class StandInInstance(RegionInstance):
         """Ask the region's instance again, unless there is a pause."""
         inputs, outputs = self._inputs, self._outputs
         self._inputs = self._outputs = ()
-        if self._pause:
+        if self._pause and self._declined == [array.shape for array in inputs]:
             self._pause -= 1
             return self.instead(inputs, None)
         try:
@@ -93,11 +94,10 @@ class StandInInstance(RegionInstance):
         """
         if reason is not None and not early:
             self._in_a_row += 1
+            self._declined = [array.shape for array in inputs]
             if self._in_a_row >= _IN_A_ROW:
                 self._pause = min(2 ** (self._in_a_row - _IN_A_ROW + 1), MOST_PAUSED)
-        inner = self._inner
-        if inner is None:
-            inner = self._inner = self._frame.beside(_program_of(self._stand_in))
+        inner = self._inner = self._inner or self._frame.beside(_program_of(self._stand_in))
         self._stand_in.note(reason)
         return _run(inner, inputs, self._frame)
 
