@@ -345,6 +345,12 @@ CASES: dict[str, tuple[str, dict[str, Any], str, str]] = {
         "Conv",
         "reads the wrong elements of one channel",
     ),
+    "a resized batch": (
+        "g (float[1, 1, 2, 2] x) => (float[3, 1, 2, 2] y) <int64[4] s = {3, 1, 2, 2}> { y = Resize(x, , , s) }",
+        {"x": np.arange(4, dtype=np.float32).reshape(1, 1, 2, 2)},
+        "Resize",
+        "it resizes neither batches nor channels",
+    ),
     "almost a whole size": (
         """g (float[1, 1, 10, 9] x) => (float[1, 1, 6, 6] y) <float[4] s = {1.0, 1.0, 0.7, 0.7}> {
             y = Resize <nearest_mode = "floor"> (x, , s)

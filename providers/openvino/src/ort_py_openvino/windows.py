@@ -66,12 +66,23 @@ def resize(node: NodeSpec, graph: GraphView) -> str | None:
         return "it computes antialias and exclude_outside differently"
     if attributes.get("keep_aspect_ratio_policy", "stretch") != "stretch":
         return "it ignores keep_aspect_ratio_policy"
+    if any(
+        one != other and None not in (one, other)
+        for one, other in zip(*map(_places, (node.inputs[0], node.outputs[0])), strict=False)
+    ):
+        return "it resizes neither batches nor channels"
     by_scales = len(node.inputs) > 2 and node.inputs[2] is not None
     if attributes.get("coordinate_transformation_mode") == "align_corners" and by_scales:
         return "it aligns corners by the rounded size instead of by the scales"
     if by_scales and not _are_exact(node.inputs[2], node.inputs[0], graph):
         return "it rounds the size of a result up if the scales give almost an integer"
     return None
+
+
+def _places(value: ValueSpec | None) -> list[int | None]:
+    """The sizes of batch and channels; None for one that only a run knows."""
+    sizes = () if value is None or value.shape is None else value.shape[:2]
+    return [size if isinstance(size, int) else None for size in sizes]
 
 
 def _are_exact(scales: ValueSpec | None, data: ValueSpec | None, graph: GraphView) -> bool:
