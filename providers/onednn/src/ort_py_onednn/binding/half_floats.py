@@ -26,9 +26,6 @@ from ort_py_onednn.binding.openmp import allowed
 
 __all__ = ["Conversion", "converts"]
 
-_LEAST = 8
-"""Elements that are converted at once: fewer are left to oneDNN."""
-
 _PROBE = bytes.fromhex(
     "f30f1efa"  # 00 endbr64
     "53"  # 04 push rbx
@@ -82,13 +79,15 @@ _CLAIM = (
     "488d34{first_source}"  # 2b lea rsi, [rsi + rax * bytes of an element]
     "488d14{first_target}"  # 2f lea rdx, [rdx + rax * bytes of an element]
     "4883f908"  # 33 again: cmp rcx, 8
-    "7d16"  # 37 jge convert
+    "7d21"  # 37 jge convert
     "4885c9"  # 39 test rcx, rcx
     "74c2"  # 3c jz claim
-    "4883e908"  # 3e sub rcx, 8: the last eight, of which some are converted twice
-    "488d34{last_source}"  # 42 lea rsi, [rsi + rcx * bytes of an element]
-    "488d14{last_target}"  # 46 lea rdx, [rdx + rcx * bytes of an element]
-    "b908000000"  # 4a mov ecx, 8
+    "48837f1008"  # 3e cmp qword [rdi + 16], 8
+    "0f8c{few}"  # 43 jl few
+    "4883e908"  # 49 sub rcx, 8: the last eight, of which some are converted twice
+    "488d34{last_source}"  # 4d lea rsi, [rsi + rcx * bytes of an element]
+    "488d14{last_target}"  # 51 lea rdx, [rdx + rcx * bytes of an element]
+    "b908000000"  # 55 mov ecx, 8
 )
 _ADVANCE = (
     "4883c6{source}"  # 00 add rsi, bytes of eight elements
@@ -102,6 +101,25 @@ _END = bytes.fromhex(
     "c3"  # 05 ret
 )
 """``void convert(struct work *)`` but for what converts eight elements at ``[rsi]`` to ``[rdx]``."""
+
+_FEW = (
+    "4989c8"  # 00 few: mov r8, rcx
+    "4989d1"  # 03 mov r9, rdx
+    "4883ec40"  # 06 sub rsp, 64
+    "c5fdefc0"  # 0a vpxor ymm0, ymm0, ymm0: what is not there raises no flags
+    "c5fe7f0424"  # 0e vmovdqu [rsp], ymm0
+    "4889e7"  # 13 mov rdi, rsp
+    "{copy_source}"  # 16 rep movs
+    "4889e6"  # mov rsi, rsp
+    "488d542420"  # lea rdx, [rsp + 32]
+    "{convert}"
+    "488d742420"  # lea rsi, [rsp + 32]
+    "4c89cf"  # mov rdi, r9
+    "4c89c1"  # mov rcx, r8
+    "{copy_target}"  # rep movs
+    "4883c440"  # add rsp, 64
+)
+"""Fewer elements than eight in all, by way of the stack: the eight around them belong to others."""
 
 _FROM_HALF = bytes.fromhex(
     "c4e27d1306"  # 00 vcvtph2ps ymm0, [rsi]
@@ -147,20 +165,22 @@ _TO_BFLOAT = bytes.fromhex(
 
 def _code(source: Element, target: Element, convert: bytes, before: bytes = b"") -> bytes:
     """The function that converts with a few instructions, before which others run once."""
-    scales = {2: 0x40, 4: 0x80}
+    scales, copies = {2: 0x40, 4: 0x80}, {2: "66f3a5", 4: "f3a5"}
     from_, to = scales[source.nbytes], scales[target.nbytes]
     claim = bytes.fromhex(
         _CLAIM.format(
-            end=struct.pack("<i", 0x37 + len(convert) + 0x0E).hex(),
+            end=struct.pack("<i", 0x42 + len(convert) + 0x0E).hex(),
+            few=struct.pack("<i", 0x11 + len(convert) + 0x0E + len(_END)).hex(),
             first_source=f"{from_ | 0x06:02x}",
             first_target=f"{to | 0x02:02x}",
             last_source=f"{from_ | 0x0E:02x}",
             last_target=f"{to | 0x0A:02x}",
         )
     )
-    again = struct.pack("<b", -(0x1C + len(convert) + 0x0E)).hex()
+    again = struct.pack("<b", -(0x27 + len(convert) + 0x0E)).hex()
     advance = _ADVANCE.format(source=f"{8 * source.nbytes:02x}", target=f"{8 * target.nbytes:02x}", again=again)
-    return _BEGIN + before + claim + convert + bytes.fromhex(advance) + _END
+    few = _FEW.format(copy_source=copies[source.nbytes], convert=convert.hex(), copy_target=copies[target.nbytes])
+    return _BEGIN + before + claim + convert + bytes.fromhex(advance) + _END + bytes.fromhex(few) + _END
 
 
 _CODE: Mapping[tuple[Element, Element], bytes] = {
@@ -229,7 +249,7 @@ class Conversion:
     @classmethod
     def made(cls, library: Library, source: Desc, target: Desc) -> Conversion | None:
         """The change from one layout to another; None where elements move, or there is no code for it."""
-        if not converts(library, source.dtype, target.dtype) or math.prod(source.dims) < _LEAST:
+        if not converts(library, source.dtype, target.dtype):
             return None
         moved = source.of(target.dtype)
         return cls(library, source, target) if moved is not None and moved.same(target) else None
