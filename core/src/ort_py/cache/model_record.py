@@ -80,12 +80,12 @@ class ModelWriter:
                 [self._number(value) for value in graph.outputs],
                 [self._number(value) for value in graph.initializers.values()],
                 len(graph.nodes),
+                [self._type(value_type) for value_type in graph.declared_outputs],
             ]
             for graph in self.graphs
         ]
         return {
             "model": {name: getattr(model, name) for name in MODEL_FIELDS} | {"fingerprint": str(model.fingerprint)},
-            "declared": [self._type(value_type) for value_type in model.declared_outputs],
             "graphs": graphs,
             "values": values,
             "nodes": nodes,
@@ -231,15 +231,15 @@ class ModelReader:
         fields = record["model"]
         self.model = model = Model(**{name: fields[name] for name in MODEL_FIELDS})
         model.fingerprint = ContentHash(fields["fingerprint"])
-        model.declared_outputs = [self._types[number] for number in record["declared"]]
         self.graphs = [Graph(row[0], model) for row in record["graphs"]]
         model.graph = self.graphs[0]
         values = self._read_values(record["values"])
         self.nodes = self._read_nodes(record, values)
-        for graph, (_, owner, inputs, outputs, initializers, _) in zip(self.graphs, record["graphs"], strict=True):
+        for graph, (_, owner, inputs, outputs, initializers, _, own) in zip(self.graphs, record["graphs"], strict=True):
             graph.owner = None if owner < 0 else self.nodes[owner]
             graph.inputs = [values[number] for number in inputs]
             graph.outputs = [values[number] for number in outputs]
+            graph.declared_outputs = [self._types[number] for number in own]
             graph.initializers = {(value := values[number]).name: value for number in initializers}
             for value in graph.outputs:
                 value.is_graph_output = True

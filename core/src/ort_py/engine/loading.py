@@ -54,7 +54,8 @@ def load(source: GivenModel, options: SessionOptions, schemas: SchemaRegistry, r
         notes.append(f"{sum(len(graph.nodes) for graph in walk(model.graph))} nodes")
     with report.stage("validate"):
         validate(model, schemas)
-    model.declared_outputs = [value.type for value in model.graph.outputs]
+    for graph in walk(model.graph):
+        graph.declared_outputs = [value.type for value in graph.outputs]
     with report.stage("infer types"):
         infer_types(model, schemas)
         check_types(model, schemas)

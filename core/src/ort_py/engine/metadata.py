@@ -127,8 +127,7 @@ def describe(model: Model, sizes: Mapping[str, int]) -> ModelDescription:
     """
     graph = model.graph
     inputs = [node_arg(value) for value in graph.inputs]
-    declared = model.declared_outputs
-    outputs = [node_arg(value, said) for value, said in zip(graph.outputs, declared, strict=True)]
+    outputs = [node_arg(value, said) for value, said in zip(graph.outputs, graph.declared_outputs, strict=True)]
     report_negative_sizes([*inputs, *outputs], sizes)
     return ModelDescription(
         title=Path(model.source).name if model.source else graph.name or "model",

@@ -237,9 +237,10 @@ class Graph:
         initializers: Values with a weight, by name, overridable ones included.
         owner: The node this graph is an attribute of; None for the main graph.
         model: The model.
+        declared_outputs: Types that the model declares for the outputs, before inference made them better.
     """
 
-    __slots__ = ("initializers", "inputs", "model", "name", "nodes", "outputs", "owner")
+    __slots__ = ("declared_outputs", "initializers", "inputs", "model", "name", "nodes", "outputs", "owner")
 
     def __init__(self, name: str, model: Model, owner: Node | None = None) -> None:
         self.name = name
@@ -247,6 +248,7 @@ class Graph:
         self.owner = owner
         self.inputs: list[Value] = []
         self.outputs: list[Value] = []
+        self.declared_outputs: list[ValueType | None] = []
         self.nodes: list[Node] = []
         self.initializers: dict[str, Value] = {}
 
@@ -299,7 +301,6 @@ class Model:
         fingerprint: Content hash of the model file, for caches and reports.
         problems: Faults of the structure that the loader found; `validate` raises them with its own.
         kept: The model's bytes, where they came from no file and large constants make up most of them.
-        declared_outputs: Types that the model declares for its outputs, in order, before inference made them better.
         trusted: Results of nodes of which only a declaration tells the number of axes: inference found no shape.
         external_files: Path and content of each file of external data that was read for it, whatever was folded away.
         budget: Limits of the load, asked before types are inferred and before changes. Without bounds once the model is
@@ -322,7 +323,6 @@ class Model:
     fingerprint: ContentHash = field(default_factory=ContentHash)
     problems: list[str] = field(default_factory=list)
     kept: KeptBytes | None = None
-    declared_outputs: list[ValueType | None] = field(default_factory=list)
     trusted: set[Value] = field(default_factory=set)
     external_files: list[tuple[str, FileIdentity]] = field(default_factory=list)
     budget: Budget = field(default_factory=lambda: Budget(Limits.unlimited()))

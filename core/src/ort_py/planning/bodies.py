@@ -7,6 +7,7 @@ brought to their devices and its captures get slots of the enclosing plan.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from itertools import zip_longest
 from typing import Any, Protocol
 
 from ort_py.devices import Device
@@ -92,23 +93,22 @@ def define_outputs(planner: BodyPlanner, node: Node, devices: Sequence[Device]) 
 
 
 def slice_types(
-    made: Sequence[Value], stacked: Sequence[Value | None], axes: Sequence[tuple[int, ...]]
+    body: Graph, first: int, stacked: Sequence[Value | None], axes: Sequence[tuple[int, ...]]
 ) -> tuple[ValueType | None, ...]:
-    """The type of each scan output's slice: what a loop of no iteration has to go by.
-
-    Carried values may change their shape, so inference says little inside a body; the node's output may say more.
+    """The type of each scan output's slice, which a loop of no iteration goes by. Inference says little inside a body,
+    where carried values may change their shape; the node's output may say more, and so may the body's declarations.
     """
     types: list[ValueType | None] = []
-    for index, (value, added) in enumerate(zip(made, axes, strict=True)):
-        outer = stacked[index] if index < len(stacked) else None
-        inside, outside = value.type, None if outer is None else outer.type
-        if isinstance(inside, TensorType) and isinstance(outside, TensorType) and outside.shape:
-            rank = len(outside.shape)
-            gone = {axis % rank for axis in added if -rank <= axis < rank}
-            dims = [dim for axis, dim in enumerate(outside.shape) if axis not in gone]
-            known = dims if inside.shape is None or len(inside.shape) != len(dims) else inside.shape
-            merged = (own if isinstance(own, int) else other for own, other in zip(known, dims, strict=True))
-            inside = TensorType(inside.data_type, tuple(merged))
+    for value, added, outer, own in zip_longest(body.outputs[first:], axes, stacked, body.declared_outputs[first:]):
+        inside = value.type
+        shapes = [one.shape for one in (inside, own) if isinstance(one, TensorType) and one.shape is not None]
+        if outer is not None and isinstance(outer.type, TensorType) and (shape := outer.type.shape):
+            gone = {axis % len(shape) for axis in added if -len(shape) <= axis < len(shape)}
+            shapes.insert(0, tuple([dim for axis, dim in enumerate(shape) if axis not in gone]))
+        if isinstance(inside, TensorType) and shapes:
+            dims = zip(*[shape for shape in shapes if len(shape) == len(shapes[0])], strict=True)
+            sizes = [next((size for size in one if isinstance(size, int)), None) for one in dims]
+            inside = TensorType(inside.data_type, tuple(sizes))
         types.append(inside)
     return tuple(types)
 

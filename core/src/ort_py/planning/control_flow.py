@@ -75,7 +75,7 @@ def _emit_loop(planner: BodyPlanner, node: Node) -> None:
             condition=slots[1],
             carried=slots[2:],
             body=nested,
-            scan_types=slice_types(body.graph.outputs[1 + count :], node.outputs[count:], ((0,),) * len(scan_devices)),
+            scan_types=slice_types(body.graph, 1 + count, node.outputs[count:], [(0,)] * len(scan_devices)),
             scan_modules=array_modules(planner, scan_devices),
             check_allocation=allocation_checker(planner, node),
         )
@@ -97,7 +97,7 @@ def _emit_scan(planner: BodyPlanner, node: Node) -> None:
     nested = nest(planner, body, devices)
     inputs, outputs = (*slots, *captured_slots(nested)), define_outputs(planner, node, devices)
     states, scans = slots[batched : batched + state_count], slots[batched + state_count :]
-    results = body.graph.outputs[state_count:], node.outputs[state_count:]
+    results = body.graph, state_count, node.outputs[state_count:]
     modules, check_allocation = array_modules(planner, scan_devices), allocation_checker(planner, node)
     if batched:
         planner.slots.steps.append(
@@ -110,7 +110,7 @@ def _emit_scan(planner: BodyPlanner, node: Node) -> None:
                 states=states,
                 scans=scans,
                 directions=flags(node, "directions", scan_count),
-                scan_types=slice_types(*results, (_BATCH_AND_TIME,) * len(scan_devices)),
+                scan_types=slice_types(*results, [_BATCH_AND_TIME] * len(scan_devices)),
                 scan_modules=modules,
                 state_modules=array_modules(planner, state_devices),
                 check_allocation=check_allocation,

@@ -188,7 +188,7 @@ def copy_graph(graph: Graph, owner: Node, state: EditState) -> Graph:
     for source, target in made:
         for node, twin in zip(source.nodes, target.nodes, strict=True):
             connect(twin, [None if value is None else copies.get(value, value) for value in node.inputs])
-        target.outputs = [copies.get(value, value) for value in source.outputs]
+        target.outputs, target.declared_outputs = [copies.get(v, v) for v in source.outputs], source.declared_outputs
     state.graph_came(top)
     return top
 
