@@ -99,6 +99,16 @@ def test_exact_halves_are_rounded_with_their_zero_point() -> None:
     )
 
 
+@pytest.mark.parametrize("dtype", TYPES)
+@pytest.mark.parametrize("taps", [1, 2, 3])
+def test_ties_are_those_of_the_steps_in_float32(taps: int, dtype: Any) -> None:
+    """Scales of which products and quotients lie at halves or close to them: the integers of onnxruntime."""
+    x = np.arange(256, dtype=np.uint8).view(dtype).reshape(1, 1, 1, 256)
+    for x_scale, y_scale, zero in itertools.product((0.05, 0.1, 0.5), (0.01, 0.02, 0.1, 0.0625), (-3, 0, 126)):
+        inputs = [x, number(x_scale), number(zero % 127, dtype), number(y_scale), number(100, dtype)]
+        agree_with_runtime("QLinearAveragePool", inputs, opset=1, domain=DOMAIN, kernel_shape=[1, taps])
+
+
 @settings(max_examples=25, deadline=None, derandomize=True)
 @given(
     dtype=st.sampled_from(TYPES),

@@ -71,15 +71,16 @@ def qlinear_average_pool(ctx: KernelContext) -> KernelCallable:
         shape = (*pictures.shape[:2], *place.out)
         ctx.check_allocation(shape, xp.float32)
         check_padded(ctx, pictures, place)
-        # Sums of so many values of at most 255 are exact in float32.
-        wide = xp.float32 if 255 * place.taps < 1 << 24 else xp.float64
+        # Each step is rounded to float32, as onnxruntime does it: which results are ties depends on that.
+        wide = xp.float32 if place.taps < 1 << 10 else xp.float64
         values = pictures.astype(wide)
         if x_zero is not None:
             values -= single(ctx, 2, x_zero).astype(wide)
+        values *= single(ctx, 1, x_scale)
         total = pool(ctx, values, place, 0, xp.add)
         counts = place.taps if with_padding else averaged_over(xp, place, False, wide)
-        total *= single(ctx, 1, x_scale) / single(ctx, 3, y_scale)
         total /= counts
+        total /= single(ctx, 3, y_scale)
         total += zero_or(ctx, 4, y_zero, x.dtype).astype(wide)
         y = quantized(xp, total, None, x.dtype)
         return y.reshape(y.shape[0], *y.shape[2:]) if channels_last else y
