@@ -284,6 +284,35 @@ def test_averages_of_integers(op_type: str, kind: str) -> None:
     assert (far != 0).mean() < 0.02
 
 
+@pytest.mark.parametrize("shape", [(2, 3, 7, 3), (5, 1, 6, 9), (1, 8, 70, 90), (3, 2, 13, 1)])
+@pytest.mark.parametrize("op_type", ["AveragePool", "GlobalAveragePool"])
+@pytest.mark.parametrize("kind", ["uint8", "int8"])
+def test_averages_are_rounded_once(op_type: str, kind: str, shape: tuple[int, ...]) -> None:
+    """To a scale that is finer than the integers' own: pictures of one channel, many elements, and few."""
+    low, high = LIMITS[kind]
+    x = np.random.default_rng(7).integers(low, high, shape, endpoint=True).astype(kind)
+    attributes = {"kernel_shape": [2, 1], "strides": [2, 1]} if op_type == "AveragePool" else {}
+    nodes = [
+        node("DequantizeLinear", "x s z", "r"),
+        node(op_type, "r", "m", **attributes),
+        node("QuantizeLinear", "m t u", "y"),
+    ]
+    zero = (low + high + 1) // 2 + 3
+    constants: dict[str, Array] = {
+        "s": _scale(0.5),
+        "z": np.array(zero, kind),
+        "t": _scale(0.125),
+        "u": np.array(low + 90, kind),
+    }
+    centred = x.astype(np.float64) - zero
+    if op_type == "AveragePool":
+        exact = (centred[:, :, : shape[2] // 2 * 2 : 2] + centred[:, :, 1::2]) / 2
+    else:
+        exact = centred.mean((2, 3), keepdims=True)
+    data = model(nodes, {"x": x}, constants, kind=KINDS[kind])
+    _check(run_here(data, {"x": x})[0], exact * 4, low + 90)
+
+
 @pytest.mark.parametrize("op_type", ["QLinearAdd", "QLinearMul"])
 def test_sums_and_products_of_integers(op_type: str) -> None:
     """com.microsoft's element-wise operators give the rounding of the exact number."""

@@ -67,13 +67,15 @@ def global_pool(planner: Planner, operation: Operation) -> None:
 
 def _everywhere(planner: Planner, average: bool, source: Value, posts: Sequence[Post]) -> Value:
     spatial = source.dims[2:]
-    if source.desc.is_plain and math.prod(spatial) > 1:
+    # Of integers nothing is rounded before the posts are done: all of it is one primitive.
+    whole = planner.result_type(source) in INTEGERS
+    if source.desc.is_plain and math.prod(spatial) > 1 and not whole:
         outer, count = source.dims[:2], math.prod(spatial)
         rows = planner.reshaped(source, (math.prod(outer), count))
         found = _sums(planner, "ReduceMean", rows) if average else _extremes(planner, "ReduceMax", rows)
         if found is not None:
             return planner.apply(planner.reshaped(found, (*outer, *(1,) * len(spatial))), posts)
-    block = _block(math.prod(spatial)) if average else 0
+    block = _block(math.prod(spatial)) if average and not whole else 0
     if block:
         # Means of blocks, then their mean: added one after the other, many elements lose digits.
         outer, count = source.dims[:2], math.prod(spatial)
@@ -101,11 +103,12 @@ def _pooled(
     if source.desc.has_offset:
         # Some of oneDNN 3.2's code for pools reads a part of a tensor from the tensor's beginning.
         source = planner.in_layout(source, Desc.plain(source.dims, dtype))
-    if source.desc.is_plain and dims[1] == 1 < dims[0]:
+    first = next((place for place, post in enumerate(posts) if not isinstance(post, Function)), len(posts))
+    if source.desc.is_plain and dims[1] == 1 < dims[0] and (first == len(posts) or dtype not in INTEGERS):
         # Each picture is pooled by itself, so those of a batch may be channels: the more of them, the faster.
         picture = planner.reshaped(source, (1, dims[0], *source.dims[2:]))
-        found = _pooled(planner, algorithm, picture, (1, dims[0], *dims[2:]), kernel, geometry, ())
-        return planner.apply(planner.reshaped(found, dims), posts)
+        found = _pooled(planner, algorithm, picture, (1, dims[0], *dims[2:]), kernel, geometry, posts[:first])
+        return planner.apply(planner.reshaped(found, dims), posts[first:])
     # Pictures are pooled fast only where channels are innermost or blocked; whole blocks are made in half the time.
     descs = [source.desc]
     if source.desc.is_plain and dims[1] % 8 == 0 and dtype == F32:
