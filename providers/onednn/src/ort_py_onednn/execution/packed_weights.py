@@ -68,15 +68,25 @@ class MadeWeight(RegionWeight):
 
     Args:
         array: The tensor. One number in all places is best given as `numpy.broadcast_to` has it, which takes no memory.
-        key: A text that tells its content, type and shape; ``""`` for one that is made of the content.
     """
 
-    def __init__(self, array: np.ndarray[Any, Any], key: str = "") -> None:
+    def __init__(self, array: np.ndarray[Any, Any]) -> None:
         self._array: np.ndarray[Any, Any] | None = array if not any(array.strides) else np.ascontiguousarray(array)
         self._restore: Callable[[], np.ndarray[Any, Any]] | None = None
         self._data_type = data_type_of(array.dtype)
         self._shape = tuple(array.shape)
-        self._key = key
+        self._key = ""
+
+    @classmethod
+    def later(cls, make: Callable[[], np.ndarray[Any, Any]], shape: tuple[int, ...], key: str) -> MadeWeight:
+        """A constant of float32 that is made when it is packed, and not at all where an earlier process packed it.
+
+        Args:
+            key: A text that tells its content, type and shape.
+        """
+        weight = cls(np.broadcast_to(np.float32(0), shape))
+        weight._array, weight._restore, weight._key = None, make, key
+        return weight
 
     @property
     def number(self) -> np.ndarray[Any, Any] | None:

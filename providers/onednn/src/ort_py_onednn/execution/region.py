@@ -99,11 +99,10 @@ class DnnlRegion(CompiledRegion):
             name for name, kind in kinds.items() if kind is not None and ELEMENTS.get(kind) in FLOATING
         )
         self._uses = _uses(self.operations, self.outputs)
-        made = {}
-        for name, array in fused.constants.items():
+        made = {name: MadeWeight(array) for name, array in fused.constants.items() if name in self._uses}
+        for name, numbers in fused.dequantized.items():
             if name in self._uses:
-                told, key = fused.keys.get(name, (None, ""))
-                made[name] = MadeWeight(array, key if told is array else "")
+                made[name] = MadeWeight.later(numbers.array, numbers.shape, numbers.key)
         self._weights, self._small = _constants(view, made, self._uses)
         for name, names in parts.items():
             source = view.weight(name)

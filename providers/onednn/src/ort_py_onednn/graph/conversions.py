@@ -21,7 +21,7 @@ from ort_py_onednn.binding.primitive import Function
 from ort_py_onednn.graph.functions import linear, merged, rounded
 from ort_py_onednn.graph.fusion import Fused
 from ort_py_onednn.graph.holding import LIMITS, Holding, holding
-from ort_py_onednn.graph.integers import BYTES, Array, Numbers, numbers_of
+from ort_py_onednn.graph.integers import BYTES, Array, Dequantized, Numbers, numbers_of
 from ort_py_onednn.graph.operation import Combine, Operation, Result
 
 __all__ = ["FLOAT", "Conversions", "Rules", "Waiting", "name_of", "output_of", "single"]
@@ -29,6 +29,9 @@ __all__ = ["FLOAT", "Conversions", "Rules", "Waiting", "name_of", "output_of", "
 FLOAT = np.float32
 _ENDS = frozenset({"QuantizedConv", "QuantizedMatMul"})
 """Operations that can write integers."""
+
+_SMALL = 4096
+"""Elements up to which a constant is dequantised at once: it may be read while operations are drawn together."""
 
 _BOUNDS = frozenset({"Clip", "LeakyRelu", "Relu"})
 _MOVES = frozenset(
@@ -128,10 +131,11 @@ class Conversions(Fused):
             return
         self._done.add(name)
         if waiting.array is not None:
-            real = self.constants[name] = waiting.numbers.real(waiting.array)
-            source = self._region.weight(waiting.integers)
-            if source is not None:
-                self.keys[name] = real, f"{source.key} as {waiting.numbers.key}"  # how it begins tells the file
+            source = self._region.weight(waiting.integers) if waiting.array.size > _SMALL else None
+            if source is None:
+                self.constants[name] = waiting.numbers.real(waiting.array)
+            else:
+                self.dequantized[name] = Dequantized(source, waiting.numbers)
         elif not self._open(name, waiting):
             scale, zero = single(waiting.numbers)
             self._append(

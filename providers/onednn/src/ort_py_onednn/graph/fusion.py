@@ -17,6 +17,7 @@ from ort_py_onednn.binding.constants import Binary, Eltwise
 from ort_py_onednn.binding.primitive import Function
 from ort_py_onednn.graph.expansion import expand
 from ort_py_onednn.graph.functions import UNARY, constant_operand, linear, merged
+from ort_py_onednn.graph.integers import Dequantized
 from ort_py_onednn.graph.operation import Combine, Operation, Post
 from ort_py_onednn.graph.shape_values import WHOLE, is_shape_operator
 
@@ -65,7 +66,7 @@ class Fused:
         nodes: The region's, fused operators written out.
         operations: In the order in which they run.
         constants: New constants by name.
-        keys: What tells the content of some of them, with the array that it is told of.
+        dequantized: Constants of the model that are read as the numbers they stand for, by name.
         known: Values that follow from shapes.
     """
 
@@ -73,7 +74,7 @@ class Fused:
         self._fast_math = fast_math
         self.operations: list[Operation] = []
         self.constants: dict[str, np.ndarray[Any, Any]] = {}
-        self.keys: dict[str, tuple[np.ndarray[Any, Any], str]] = {}
+        self.dequantized: dict[str, Dequantized] = {}
         self._region = region
         self._producer: dict[str, Operation] = {}
         self._uses: dict[str, int] = {value.name: 1 for value in region.outputs}

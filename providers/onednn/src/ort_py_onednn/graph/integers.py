@@ -7,13 +7,13 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from ort_py.contracts import NodeSpec
+from ort_py.contracts import NodeSpec, RegionWeight
 from ort_py.dtypes import DataType
 from ort_py.hashing import blake2b
 from ort_py.lazy_dataclass import dataclass
 from ort_py_onednn.binding.constants import Element
 
-__all__ = ["BYTES", "Array", "Numbers", "numbers_of", "signed"]
+__all__ = ["BYTES", "Array", "Dequantized", "Numbers", "numbers_of", "signed"]
 
 Array: TypeAlias = np.ndarray[Any, Any]
 BYTES: Mapping[DataType, Element] = {DataType.UINT8: Element.U8, DataType.INT8: Element.S8}
@@ -73,6 +73,29 @@ class Numbers:
             and float(self.scale.reshape(-1)[0]) == float(other.scale.reshape(-1)[0])
             and int(self.zero.reshape(-1)[0]) == int(other.zero.reshape(-1)[0])
         )
+
+
+class Dequantized:
+    """The numbers that a constant of the model stands for. They are computed where they are read.
+
+    Args:
+        source: The integers. They are kept as long as this.
+        numbers: Their meaning.
+
+    Attributes:
+        key: A text that is equal for equal numbers; how it begins tells the file.
+        shape: As that of the integers.
+    """
+
+    def __init__(self, source: RegionWeight, numbers: Numbers) -> None:
+        self._source, self._held = source, source.held()
+        self._numbers = numbers
+        self.key = f"{source.key} as {numbers.key}"
+        self.shape = tuple(source.shape)
+
+    def array(self) -> Array:
+        """The numbers, float32."""
+        return self._numbers.real(self._source.array())
 
 
 def numbers_of(node: NodeSpec, constant: Callable[[str], Array | None], first: int = 1) -> Numbers | None:

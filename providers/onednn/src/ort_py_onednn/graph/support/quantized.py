@@ -45,7 +45,7 @@ def _dequantize(node: NodeSpec, graph: GraphView) -> str | None:
     if numbers is None:
         return "scale or zero point is not a float32 number or vector, or blocks have their own"
     value = node.inputs[0]
-    if value is None or graph.constant(value.name) is not None:
+    if value is None or value.constant:
         made = "" if node.outputs[0] is None else node.outputs[0].name
         readers = [graph.nodes[index] for index in graph.consumers(made)]
         lost = any(value.name == made for value in graph.outputs) or (
