@@ -56,6 +56,29 @@ def test_a_stamp_changes_with_any_file(package: Path) -> None:
     assert len(seen) == 5
 
 
+def test_the_stamp_of_an_installed_package_changes_when_it_is_installed_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also with the same version, files and times, as from the same wheel."""
+    file = tmp_path / "site-packages" / "madeup_package" / "__init__.py"
+    file.parent.mkdir(parents=True)
+    module = ModuleType("madeup_package")
+    module.__file__ = str(file)
+    monkeypatch.setitem(sys.modules, "madeup_package", module)
+
+    def install() -> int:
+        file.unlink(missing_ok=True)
+        file.write_text("")
+        os.utime(file, ns=(1, 1))
+        return file.stat().st_ctime_ns
+
+    installed = install()
+    before = stamp()
+    while install() == installed:  # the system's clock for files has steps
+        pass
+    assert stamp() != before
+
+
 def test_what_has_no_file_has_no_stamp() -> None:
     assert package_stamp("nobody_imported_this") is None
     assert package_stamp("sys") is None

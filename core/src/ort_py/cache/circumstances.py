@@ -1,8 +1,8 @@
 """Conditions of a cached entry besides the model: this machine, the versions of packages, and their files.
 
-Versions say enough of packages that were installed; those under development change without one, so the sizes and
-times of a package's files count too. It does not depend on providers or sessions; who makes keys says which packages
-matter.
+Packages under development change without a new version, so the sizes and times of their files count too; those of one
+file of an installed package say when it was installed. It does not depend on providers or sessions; who makes keys says
+which packages matter.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ _INSTRUCTIONS = re.compile(
 )
 """Sets of instructions that generated code may use, as Linux names them; the rest of its list depends on the kernel."""
 
+_INSTALLED = frozenset({"site-packages", "dist-packages"})
 _CODE = (".py", ".so", ".pyd", ".dll", ".dylib", ".json")
 
 
@@ -65,7 +66,7 @@ def code_stamp(package: str) -> str:
     Nobody edits an installed package, so that its version says enough.
     """
     file = getattr(sys.modules.get(package), "__file__", None)
-    if not file or {"site-packages", "dist-packages"}.intersection(Path(file).parts):
+    if not file or _INSTALLED.intersection(Path(file).parts):
         return ""
     start = len(os.path.dirname(file))  # noqa: PTH120 - paths below it are texts, too
     try:
@@ -95,9 +96,9 @@ def package_stamp(package: str) -> str | None:
 
 
 def _code(file: str) -> Iterator[tuple[str, os.stat_result]]:
-    """Path and status of each file with code of the package or module that has this file."""
+    """Path and status of each file with code of the package or module that has this file; of this one if installed."""
     path = Path(file)
-    if path.name != "__init__.py":
+    if path.name != "__init__.py" or _INSTALLED.intersection(path.parts):  # an installer makes all files new
         yield path.name, path.stat()
         return
     pending = [os.fspath(path.parent)]
