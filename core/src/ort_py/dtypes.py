@@ -268,11 +268,8 @@ def value_type_of(value: Any) -> ValueType | None:
     if isinstance(value, list | tuple):
         element = value_type_of(value[0]) if value else None
         # Elements of a sequence may differ in shape, so that of the first says nothing about the rest.
-        return (
-            None
-            if element is None
-            else SequenceType(TensorType(element.data_type) if isinstance(element, TensorType) else element)
-        )
+        held = TensorType(element.data_type) if isinstance(element, TensorType) else element
+        return None if held is None else SequenceType(held)
     if isinstance(value, dict) and value:
         key, item = next(iter(value.items()))
         inner = value_type_of(item) or TensorType(_data_type_of_scalar(item))

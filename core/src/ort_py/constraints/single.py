@@ -116,16 +116,8 @@ def symbolic_shape(node: Any) -> Shape | None:
     except (Violation, Unchecked, *MALFORMED):
         return None
     shape = made.shape if isinstance(made, Tensor) else made
-    return (
-        None
-        if shape is None
-        else tuple(
-            [
-                one if isinstance(one, int) else names.get(one.register) if isinstance(one, Size) else None
-                for one in shape
-            ]
-        )
-    )
+    sizes = [names.get(one.register) if isinstance(one, Size) else one for one in shape or ()]
+    return None if shape is None else tuple([one if isinstance(one, int | str) else None for one in sizes])
 
 
 def _evaluated(node: NodeSpec, inputs: Sequence[Any], ledger: Ledger | None = None) -> Outputs | None:

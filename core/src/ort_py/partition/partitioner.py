@@ -175,12 +175,8 @@ class _Placing:
     def _refusals(self, index: int, place: int) -> tuple[tuple[str, str], ...]:
         """The reasons why providers earlier in the order do not run a node."""
         reasons = self.choice.reasons
-        return tuple(
-            [
-                (answer.provider.name, reasons.get((number, index)) or answer.refusal(index))
-                for number, answer in enumerate(self.answers[:place])
-            ]
-        )
+        asked = enumerate(self.answers[:place])
+        return tuple([(one.provider.name, reasons.get((number, index)) or one.refusal(index)) for number, one in asked])
 
 
 def _groups(answer: Answer, nodes: Iterable[int]) -> list[tuple[Claim, list[int]]]:

@@ -182,24 +182,16 @@ class GraphPlanner:
         strided_input = kernel.strided and self.slots.may_be_strided(*inputs)
         viewing = {result for result, _ in kernel.views}
         device = provider.device
-        outputs = tuple(
-            [
-                self.slots.discard()
-                if value is None
-                else self.slots.define(
-                    value,
-                    HOST if position in kernel.host_outputs else device,
-                    strided=strided_input or position in viewing,
-                )
-                for position, value in enumerate(node.outputs)
-            ]
-        )
+        outputs = []
+        for position, value in enumerate(node.outputs):
+            on, strided = HOST if position in kernel.host_outputs else device, strided_input or position in viewing
+            outputs.append(self.slots.discard() if value is None else self.slots.define(value, on, strided=strided))
         from ort_py.kernels.results import result_check  # a plan of regions alone has no kernel to check
 
         self.slots.steps.append(
             KernelStep(
                 inputs=inputs,
-                outputs=outputs,
+                outputs=tuple(outputs),
                 location=node.location,
                 provider=assigned.provider,
                 call=bound.call,

@@ -522,6 +522,32 @@ def test_ordinary_windows_are_inferred_in_this_process(kernel: str, monkeypatch:
     assert shape(model, "y") is not None
 
 
+_LONG_WINDOWS = """<float[1, 1, 9, 1] w = {1, 1, 1, 1, 1, 1, 1, 1, 1},
+    int64[1] zero = {0}, int64[1] five = {5}, int64[1] two = {2}>"""
+
+
+@pytest.mark.parametrize("size", ["N", "9", "20"])
+def test_long_windows_are_inferred_in_this_process(size: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the size that they move along is long enough, or not a number."""
+    monkeypatch.setattr(isolated_inference, "infer_shapes", None)
+    model = typed_model(
+        f"""g (float[1, 1, {size}, 7] x) => (float[A, B, C, D] y) {_LONG_WINDOWS}
+        {{ a = Relu(x) b = Conv(a, w) y = Slice(b, zero, five, two) }}"""
+    )
+    found = shape(model, "y")
+    assert found is not None
+    assert found[3] == 7
+
+
+def test_a_negative_size_behind_another_long_window_is_an_error() -> None:
+    """The first leaves 2 of 10, the second would leave -6."""
+    with pytest.raises(InvalidGraph):
+        typed_model(
+            f"""g (float[1, 1, 10, 7] x) => (float[A, B, C, D] y) {_LONG_WINDOWS}
+            {{ a = Conv(x, w) b = Conv(a, w) y = Slice(b, zero, five, two) }}"""
+        )
+
+
 @pytest.mark.parametrize(("dims", "expected"), [("2,1,3", (2, 3)), ("N,1,3", None)])
 def test_a_squeeze_without_axes(dims: str, expected: tuple[int, ...] | None) -> None:
     """The dropped axes are known if all sizes are; an unknown size may be 1."""

@@ -85,6 +85,7 @@ class _StandInWriter(GraphWriter):
         self.nested: dict[Graph, list[tuple[int, Node]]] = {}
         self.faults: list[str] = []
         self._cut: dict[Node, str] = {}
+        self.messages: dict[Node, onnx.NodeProto] = {}
         self._bounds: tuple[str, str] | None = None
         self._opset = model.opset_imports.get("", 0)
 
@@ -117,6 +118,7 @@ class _StandInWriter(GraphWriter):
         super().nodes(proto, kept, outputs, wrap=wrap)
 
     def annotate(self, message: onnx.NodeProto, node: Node) -> None:
+        self.messages[node] = message
         if node in self._cut:
             message.input[1] = self._cut[node]
 
@@ -203,9 +205,11 @@ def run_inference(graph: Graph, given_types: Mapping[Value, ValueType], *, stric
             writer.initializer(proto.graph, value)
         else:
             value_info(proto.graph.input.add(), value.name, given_types.get(value))
-    data = proto.SerializeToString()
     nodes = [node for one in walk(graph) for node in one.nodes]
-    isolated = any(node.op_type == "Slice" for node in nodes) and any(map(may_be_negative, nodes))
+    cut = any(node.op_type == "Slice" for node in nodes) and not model.budget.limits.isolated_inference
+    risky = [node for node in nodes if cut and may_be_negative(node)]
+    data = proto.SerializeToString()
+    isolated = bool(risky) and _stays_negative(risky, proto, graph, writer)
     errors: tuple[str, ...] = ()
     # Strict inference says what is wrong but gives no result then.
     for stricter in (True, False) if strict else (False,):
@@ -224,6 +228,21 @@ def run_inference(graph: Graph, given_types: Mapping[Value, ValueType], *, stric
             types = _read(found.graph, graph, writer)
             return Inferred(types, (*writer.faults, *errors))
     return Inferred(dict(given_types), (*writer.faults, *errors))
+
+
+def _stays_negative(risky: Iterable[Node], proto: onnx.ModelProto, graph: Graph, writer: _StandInWriter) -> bool:
+    """Return whether nodes may make a negative size, judged by what is inferred in front of them. Changes the proto."""
+    for node in risky:
+        if node in writer.messages:
+            writer.messages[node].op_type += " that is left out"  # onnx passes over operators that it does not know
+    try:
+        found = infer_shapes(proto.SerializeToString(), strict=False, budget=graph.model.budget)
+    except OrtPyError:
+        raise
+    except Exception:  # it raises many types
+        return True
+    types = _read(found.graph, graph, writer)
+    return any(may_be_negative(node, *[types.get(value) for value in node.inputs[:1] if value]) for node in risky)
 
 
 def _contradictions(text: str) -> tuple[str, ...]:

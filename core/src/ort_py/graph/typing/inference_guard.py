@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ort_py.dtypes import TensorType
+from ort_py.dtypes import TensorType, ValueType
 from ort_py.graph.ir import Node
 from ort_py.graph.typing.misread import windows
 
@@ -43,8 +43,12 @@ _SIZES = ("output_height", "output_width", "pads", "scales", "split")
 _UNBOUNDED = frozenset({"MaxUnpool", "STFT"})
 
 
-def may_be_negative(node: Node) -> bool:
-    """Return whether onnx may infer a negative size, which no valid run has. A Slice behind it ends the process."""
+def may_be_negative(node: Node, known: ValueType | None = None) -> bool:
+    """Return whether onnx may infer a negative size, which no valid run has. A Slice behind it ends the process.
+
+    Args:
+        known: Type of its input, where it is known. Of a size without a number, onnx infers none.
+    """
     if node.domain or node.op_type in _UNBOUNDED:
         return not node.domain
     if node.op_type in _GIVEN_SIZES:
@@ -62,7 +66,10 @@ def may_be_negative(node: Node) -> bool:
     if node.op_type == "ConvTranspose":
         more = node.attributes.get("output_padding") or [0] * len(reach)
         return any(one - space < stride for one, space, stride in zip(more, room, strides, strict=False))
-    return any(space <= -2 * stride for space, stride in zip(room, strides, strict=True))
+    sizes = known.shape[2:] if isinstance(known, TensorType) and known.shape is not None else ()
+    sizes = sizes if len(sizes) == len(room) else (0,) * len(room)
+    axes = zip(sizes, room, strides, strict=True)
+    return any(isinstance(size, int) and size + space <= -2 * stride for size, space, stride in axes)
 
 
 def node_fault(node: Node) -> str | None:

@@ -109,10 +109,8 @@ class _Origins(_Records):
         told = self._shapes.get(value.name, known)
         sizes = told if len(told) == len(known) and told is not known else (None,) * len(known)
         return tuple(
-            [
-                size if isinstance(size, int) else f"{value.name}[{axis}]" if origin is None else origin
-                for axis, (size, origin) in enumerate(zip(known, sizes, strict=True))
-            ]
+            size if isinstance(size, int) else f"{value.name}[{axis}]" if origin is None else origin
+            for axis, (size, origin) in enumerate(zip(known, sizes, strict=True))
         )
 
 
