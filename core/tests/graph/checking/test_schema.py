@@ -8,6 +8,7 @@ import pytest
 
 from ort_py.contracts.schema import FormalParameter, OperatorSchema
 from ort_py.errors import InvalidArgument, InvalidGraph
+from ort_py.graph.checking.domains import onnx_domains
 from ort_py.graph.checking.resolved_schema import attribute_kind_name, canonical_type, formal_at, from_onnx
 from ort_py.graph.checking.schema import SchemaRegistry
 from ort_py.graph.ir import Graph, Model, Node
@@ -147,6 +148,14 @@ def test_the_newest_opset_of_a_domain() -> None:
     registry = SchemaRegistry([FUSED])
     assert registry.newest("") == onnx.defs.onnx_opset_version()
     assert (registry.newest("my.ops"), registry.newest("nobody")) == (2, 0)
+
+
+def test_the_domains_of_onnx_are_those_of_its_schemas() -> None:
+    newest: dict[str, int] = {}
+    for schema in onnx.defs.get_all_schemas_with_history():
+        newest[schema.domain] = max(newest.get(schema.domain, 0), schema.since_version)
+    known = onnx_domains()
+    assert {domain: min(known[domain], opset) for domain, opset in newest.items()} == newest
 
 
 def test_two_schemas_of_one_version_conflict() -> None:

@@ -8,7 +8,6 @@ up.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import cache
 
 from ort_py.onnx_parts import onnx
 
@@ -29,20 +28,10 @@ def normalised(domain: str) -> str:
     return "" if domain == "ai.onnx" else domain
 
 
-@cache
 def onnx_domains() -> Mapping[str, int]:
     """Domains that the installed onnx defines, each with its newest opset."""
-    newest: dict[str, int] = {}
-    for schema in onnx.defs.get_all_schemas_with_history():
-        newest[schema.domain] = max(newest.get(schema.domain, 0), schema.since_version)
-    # Operators need not have changed in the newest opset, so what is released counts too.
-    newest[""] = max(newest[""], onnx.defs.onnx_opset_version())
-    return newest
+    return {domain: newest for domain, (_, newest) in onnx.onnx_cpp2py_export.defs.schema_version_map().items()}
 
 
 def newest_opset(domain: str) -> int | None:
-    if domain == "":
-        return onnx.defs.onnx_opset_version()  # the common case, without listing every schema
-    if domain in WELL_KNOWN:
-        return WELL_KNOWN[domain]
-    return onnx_domains().get(domain)
+    return WELL_KNOWN.get(domain) or onnx_domains().get(domain)
