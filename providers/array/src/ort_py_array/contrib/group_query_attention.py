@@ -11,12 +11,14 @@ from typing import Any
 
 from ort_py.contracts.graph_view import Array
 from ort_py.contracts.kernel import KernelContext, KernelDef, KernelForms
+from ort_py.devices import HOST
 from ort_py.errors import InvalidArgument
 from ort_py_array.attention.core import Rule, Stage, attend
 from ort_py_array.checks import shape_error
 from ort_py_array.contrib.cached_keys import check_cache, written, written_over
 from ort_py_array.contrib.grouped_cache import GroupedCache
 from ort_py_array.contrib.grouped_heads import Places, check_heads, normalized, places_of, separated
+from ort_py_array.contrib.one_position import one_position
 from ort_py_array.contrib.quantized_cache import cache_format
 from ort_py_array.contrib.rotary import check_caches, turned
 from ort_py_array.contrib.schemas.notation import DOMAIN
@@ -63,6 +65,14 @@ def group_query_attention(ctx: KernelContext) -> KernelForms:
         *,
         over: tuple[Array | None, ...] = (),
     ) -> tuple[Any, ...]:
+        plain = position_ids is attention_bias is head_sink is k_scale is v_scale is q_norm is k_norm is None
+        if plain and node.is_plain and past_key is not None and past_value is not None:
+            shares = len(over) > 2 and over[1] is not None and over[2] is not None
+            found = node.of_one_position(
+                query, key, value, past_key, past_value, seqlens_k, total_sequence_length, cos, sin, over=shares
+            )
+            if found is not None:
+                return (*found, None)
         q, k, v = separated(ctx, query, key, value, node.heads, node.key_heads)
         size = q.shape[3]
         formats = [
@@ -128,6 +138,46 @@ class _Node:
             )
         outputs = ctx.node.outputs
         self._stage = _STAGES[output] if len(outputs) > 3 and outputs[3] is not None else None
+        unusual = self.evicts or self._softcap or self._smooth or self._stage is not None or self.formats[0] is not None
+        self.is_plain = ctx.device == HOST and not unusual
+
+    def of_one_position(
+        self,
+        query: Array,
+        key: Array | None,
+        value: Array | None,
+        past_key: Array,
+        past_value: Array,
+        seqlens_k: Array,
+        total: Array,
+        cos: Array | None,
+        sin: Array | None,
+        *,
+        over: bool,
+    ) -> tuple[Array, Array, Array] | None:
+        """Outputs of the usual call of a decoder; None where the call is another one."""
+        angles = None
+        if self._rotary:
+            if cos is None or sin is None:
+                return None
+            angles = cos, sin
+        return one_position(
+            self.ctx,
+            self._scale,
+            self.heads,
+            self.key_heads,
+            query,
+            key,
+            value,
+            past_key,
+            past_value,
+            seqlens_k,
+            total,
+            angles,
+            interleaved=self._interleaved,
+            over=over,
+            window=self._window,
+        )
 
     def turned(
         self, q: Array, k: Array, places: Places, cos: Array | None, sin: Array | None, position_ids: Array | None
