@@ -7,6 +7,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import pytest
 
+import ort_py as ort
 from ort_py_onednn.binding.features import has_exact_integers
 from ort_py_onednn.lowering import block_quantized
 from ort_py_onednn.lowering.planner import Planner
@@ -66,6 +67,32 @@ def test_no_rows_are_no_failure() -> None:
         assert not session.fallback_report
         # Without exact products of integers, the product is another provider's from the start.
         assert ("declined 1 run(s)" in session.plan) == has_exact_integers()
+
+
+@pytest.mark.parametrize(("exact", "level", "here"), [(False, 4, False), (False, 0, True), (True, 4, True)])
+def test_what_stands_beside_products_of_others(
+    monkeypatch: pytest.MonkeyPatch, exact: bool, level: int, here: bool
+) -> None:
+    """A function between products that others may compute in integers is left to them, with the reason."""
+    monkeypatch.setattr("ort_py_onednn.graph.support.quantized.has_exact_integers", lambda: exact)
+    constants, _, attributes = _blocks(4, 32, False, 256)
+    settings = {"domain": "com.microsoft", "accuracy_level": level, **attributes}
+    nodes = [
+        node("MatMulNBits", "x b s", "p", **settings),
+        node("Sigmoid", "p", "q"),
+        node("Mul", "p q", "r"),
+        node("MatMulNBits", "r b s", "y", **settings),
+    ]
+    data = model(nodes, {"x": np.ones((64, 256), np.float32)}, constants)
+    options = ort.SessionOptions()
+    options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
+    providers = ["DnnlExecutionProvider", "CPUExecutionProvider"]
+    with ort.InferenceSession(data, options, providers=providers) as session:
+        placed = {one.op_type: one for one in session.placement.nodes}
+        sigmoid = placed["Sigmoid"]
+    assert (sigmoid.provider == "DnnlExecutionProvider") == here
+    if not here:
+        assert any("next to a product of weights of few bits" in why for _, why in sigmoid.refusals)
 
 
 @pytest.mark.usefixtures("needs_exact_integers")

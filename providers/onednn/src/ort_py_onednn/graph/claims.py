@@ -18,6 +18,13 @@ from ort_py_onednn.graph.support.rule import FLOATING
 __all__ = ["capability", "group_refusal"]
 
 
+_BETWEEN = (
+    "it is next to a product of weights of few bits, which this CPU has no exact instructions for: whoever computes "
+    "that does both in one call"
+)
+_ROUNDED_ROWS = 4
+"""Accuracy level from which others compute such products in integers."""
+
 _OUTSIDE = "it follows from shapes: a region that reads it receives the value"
 
 
@@ -52,8 +59,10 @@ def capability(
         able |= inside
     refusals += [Refusal(index, reason) for index, reason in reasons.items() if index not in able]
     claims: list[Claim] = []
+    left = _values_of_few_bits(graph, able)
     for group in convex_groups(graph, able):
-        reason = None if small else group_refusal([graph.nodes[index] for index in group], graph)
+        nodes = [graph.nodes[index] for index in group]
+        reason = None if small else _between(nodes, left) or group_refusal(nodes, graph)
         if reason is None:
             claims.append(Claim(group, ClaimKind.COMPILE, f"one of {len(group)} oneDNN operations"))
         else:
@@ -69,6 +78,26 @@ def group_refusal(nodes: Sequence[NodeSpec], graph: GraphView) -> str | None:
         f"too little work for a call to oneDNN: no product, and its group of {len(nodes)} takes about "
         f"{numpy_us(nodes):.1f} µs elsewhere, {region_us(graph, nodes):.1f} µs here"
     )
+
+
+def _values_of_few_bits(graph: GraphView, able: set[int]) -> set[str]:
+    """Values that products of weights of few bits read and write which are left to others."""
+    return {
+        value.name
+        for node in graph.nodes
+        if node.op_type == "MatMulNBits" and node.index not in able
+        if int(node.attributes.get("accuracy_level", 0)) >= _ROUNDED_ROWS
+        for value in (node.inputs[0], *node.outputs)
+        if value is not None
+    }
+
+
+def _between(nodes: Sequence[NodeSpec], left: set[str]) -> str | None:
+    """Explain why a group without a product belongs to those that others compute, or return None."""
+    if not left or any(is_heavy(node) for node in nodes):
+        return None
+    names = {value.name for node in nodes for value in (*node.inputs, *node.outputs) if value is not None}
+    return None if left.isdisjoint(names) else _BETWEEN
 
 
 def _unfit(node: NodeSpec, types: frozenset[DataType]) -> str | None:
