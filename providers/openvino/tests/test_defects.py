@@ -345,6 +345,16 @@ CASES: dict[str, tuple[str, dict[str, Any], str, str]] = {
         "Conv",
         "reads the wrong elements of one channel",
     ),
+    "slopes that are quantised data": (
+        """g (float[4, n, h] x) => (float[4, 8, k] y) <float[8, 1, 2] w = {
+            5, 4, -3, 7, 1, 3, 6, 2, -2, 3, 5, 1, 4, 4, 2, 1
+        }, float s = {0.1}, uint8 z = {246}> {
+            c = Conv <group = 8> (x, w) q = QuantizeLinear(c, s, z) d = DequantizeLinear(q, s, z) y = PRelu(c, d)
+        }""",
+        {"x": np.random.default_rng(9).standard_normal((4, 8, 4)).astype(np.float32)},
+        "PRelu",
+        "it may take slopes for its data, too",
+    ),
     "a resized batch": (
         "g (float[1, 1, 2, 2] x) => (float[3, 1, 2, 2] y) <int64[4] s = {3, 1, 2, 2}> { y = Resize(x, , , s) }",
         {"x": np.arange(4, dtype=np.float32).reshape(1, 1, 2, 2)},

@@ -99,6 +99,13 @@ def _is_float(node: NodeSpec) -> bool:
     return _type(node) in _FLOATS
 
 
+def _prelu(node: NodeSpec, graph: GraphView) -> str | None:
+    slope = node.inputs[1]
+    if slope is None or graph.constant(slope.name) is None:
+        return "it may take slopes for its data, too, if they are computed from the same convolution"
+    return None if _is_float(node) else "it computes integers in float32"
+
+
 def _tile(node: NodeSpec, graph: GraphView) -> str | None:
     value = node.inputs[1]
     if value is None or graph.constant(value.name) is not None:
@@ -321,7 +328,7 @@ _CHECKS: Mapping[str, Check] = {
     "Pow": _with("it computes powers of integers in float32", lambda node: not _is_float(node)),
     "NonMaxSuppression": _always("it drops boxes whose overlap equals the threshold"),
     "Pad": _pad,
-    "PRelu": _with("it computes integers in float32", lambda node: not _is_float(node)),
+    "PRelu": _prelu,
     "QLinearConv": _quantized_conv,
     "QuantizeLinear": _quantize,
     "Range": _range,
