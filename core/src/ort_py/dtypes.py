@@ -273,9 +273,8 @@ def value_type_of(value: Any) -> ValueType | None:
     if isinstance(value, dict) and value:
         key, item = next(iter(value.items()))
         inner = value_type_of(item) or TensorType(_data_type_of_scalar(item))
-        return MapType(
-            _data_type_of_scalar(key), TensorType(inner.data_type) if isinstance(inner, TensorType) else inner
-        )
+        held = TensorType(inner.data_type) if isinstance(inner, TensorType) else inner
+        return MapType(_data_type_of_scalar(key), held)
     return None
 
 

@@ -6,10 +6,12 @@ Comes after `store`, which keeps them. It does not depend on providers.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
-from ort_py.cache.format import description_of
-from ort_py.cache.store import FileStore
 from ort_py.hashing import blake2b
+
+if TYPE_CHECKING:
+    from ort_py.cache.store import FileStore
 
 _KIND = "artifact"
 
@@ -36,6 +38,8 @@ class ArtifactCache:
 
     def get(self, key: str) -> bytes | None:
         """Read an artifact. Returns None if there is none or it is damaged."""
+        from ort_py.cache.format import description_of  # sessions without a cache do not need it
+
         content = self._store.read(key, _KIND)
         return None if content is None else description_of(content)[0]
 

@@ -1,37 +1,24 @@
 """A session's use of the cache: it is read before a model is loaded, and written in the background afterwards.
 
-Between `engine` and `session_cache`. Prepared models and the artifacts of compiled regions share one folder.
+Between `engine` and `session_cache`. Prepared models and the artifacts of compiled regions share one folder. A session
+without a cache imports nothing of it.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ort_py.cache.artifacts import ArtifactCache, artifact_key
-from ort_py.cache.file_contents import FileContents
-from ort_py.cache.kept_forms import KeptForms
 from ort_py.cache.location import cache_folder
-from ort_py.cache.model_source import SourceFile
-from ort_py.cache.store import CacheStore, FileStore
 from ort_py.cache.writing import PendingWrite, process_queue
 from ort_py.contracts import IExecutionProvider, SessionContext
 from ort_py.discovery import ProviderRecord
-from ort_py.engine.calibration_store import read_calibration
 from ort_py.engine.contributions import Contributions
 from ort_py.engine.load_report import LoadReport
 from ort_py.engine.region_compiler import RegionCompiler
 from ort_py.engine.replaced_values import external_folder
-from ort_py.engine.session_cache import (
-    LEAST_SECONDS,
-    MODEL_CACHE_KEY,
-    Restored,
-    SessionCache,
-    circumstances,
-    open_store,
-    provider_line,
-)
 from ort_py.engine.tuned_placement import TunedPlacement, read_tuned, write_tuned
 from ort_py.graph.ir import Model
 from ort_py.graph.reading.given_model import GivenModel
@@ -39,6 +26,12 @@ from ort_py.hooks.manager import HookManager
 from ort_py.options import SessionOptions, additions_of, calculates_fast, entry_of
 from ort_py.partition.assignment import Assignment
 from ort_py.partition.rates import Calibration
+
+if TYPE_CHECKING:
+    from ort_py.cache.kept_forms import KeptForms
+    from ort_py.cache.model_source import SourceFile
+    from ort_py.cache.store import CacheStore, FileStore
+    from ort_py.engine.session_cache import Restored, SessionCache
 
 _NOT_PREPARATION = frozenset({"providers", "restore"})
 """Stages whose time a cached model does not save."""
@@ -93,15 +86,20 @@ class CacheUse:
         self._provider_options = provider_options
         self._hooks = hooks
         # A compiled model is the whole cache of its session.
-        self._store = None if source.compiled is not None else store or open_store(options)
+        self._store = None if source.compiled is not None else store
+        least = 0.0
+        if self._compiled is None and store is None and may_keep(options):
+            from ort_py.engine.session_cache import LEAST_SECONDS, open_store
+
+            self._store = open_store(options)
+            # A folder that the user names holds everything; the default one only holds what took long to make.
+            least = LEAST_SECONDS if named_folder(options) is None else 0.0
         self._cache: SessionCache | None = None
         self._writing: PendingWrite | None = None
         self._forms: KeptForms | None = None
         self._around: tuple[list[str] | None] | None = None
         files: FileStore | None = source.compiled or self._store
         artifacts = None if files is None else ArtifactCache(files)
-        # A folder that the user names holds everything; the default one only holds what took long to make.
-        least = 0.0 if store is not None or named_folder(options) is not None else LEAST_SECONDS
         self.compiler = RegionCompiler(options, provider_options, hooks, session_id, artifacts, least)
 
     def restore(
@@ -125,6 +123,8 @@ class CacheUse:
             found = None if given or options.optimized_model_filepath else self._key(source, pairs, wishes)
             if found is None or self._store is None or not self._store.usable:
                 return None
+            from ort_py.engine.session_cache import MODEL_CACHE_KEY, SessionCache
+
             always = entry_of(options, MODEL_CACHE_KEY) == "1"
             self._cache = SessionCache(self._store, found[1], found[0], options, always=always)
         with report.stage("restore") as notes:
@@ -166,6 +166,10 @@ class CacheUse:
 
     def calibration(self, providers: Iterable[tuple[ProviderRecord, IExecutionProvider]], threads: int) -> Calibration:
         """Measurements of the providers on this machine."""
+        if self._store is None:
+            return Calibration()
+        from ort_py.engine.calibration_store import read_calibration
+
         return read_calibration(self._store, providers, threads)
 
     def placement_key(
@@ -179,23 +183,27 @@ class CacheUse:
         self, source: GivenModel, pairs: Sequence[tuple[ProviderRecord, IExecutionProvider]], wishes: Sequence[Any]
     ) -> tuple[SourceFile, str] | None:
         """The model's file, and the key of what is kept about the model; None where nothing is kept."""
+        if self._store is None:
+            return None
+        from ort_py.cache.file_contents import FileContents
+        from ort_py.cache.model_source import SourceFile
+        from ort_py.engine.session_cache import MODEL_CACHE_KEY, circumstances, provider_line
+
         wanted = entry_of(self._options, MODEL_CACHE_KEY)
-        if self._store is None or wanted == "0":
+        if wanted == "0":
             return None
         folder = external_folder(self._options, source)
         known = SourceFile.of(source, folder, FileContents(self._store), content=wanted == "1")
-        around = None if known is None else self._circumstances(pairs)
-        if known is None or around is None:
+        if known is None:
+            return None
+        if self._around is None:  # two keys are made for each session, and those in one are part of the other
+            self._around = (circumstances(self._options, pairs, self._hooks),)
+        (around,) = self._around
+        if around is None:
             return None
         given = self._provider_options
         lines = [provider_line(record, provider, given.get(provider.name, {})) for record, provider in pairs]
         return known, artifact_key([known.sketch, *around, *lines, repr(wishes)])
-
-    def _circumstances(self, pairs: Sequence[tuple[ProviderRecord, IExecutionProvider]]) -> list[str] | None:
-        """Found out once: two keys are made for each session, and those who take part in one are part of the other."""
-        if self._around is None:
-            self._around = (circumstances(self._options, pairs, self._hooks),)
-        return self._around[0]
 
     def tuned(self, key: str, names: Collection[str]) -> TunedPlacement | None:
         """The measurement under a key from `placement_key`, if its providers have these names, or None."""

@@ -9,16 +9,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from ort_py.cache.format import description_of
-from ort_py.cache.store import CacheStore
 from ort_py.contracts import IExecutionProvider
 from ort_py.errors import OptionError
 from ort_py.lazy_dataclass import dataclass
 from ort_py.logs import lazy_logger
 from ort_py.options import SessionOptions, entry_of
 from ort_py.suggestions import did_you_mean
+
+if TYPE_CHECKING:
+    from ort_py.cache.store import CacheStore
 
 PLACEMENT_KEY = "session.placement"
 """Config entry: names of the session's providers that take part in its placement, in this order, separated by commas;
@@ -95,6 +96,8 @@ def in_placement(providers: Sequence[IExecutionProvider], names: Sequence[str]) 
 
 def read_tuned(store: CacheStore, key: str, names: Collection[str]) -> TunedPlacement | None:
     """The measurement under a key. None if there is none, or if it includes a provider that is not in `names`."""
+    from ort_py.cache.format import description_of  # sessions without a cache do not need it
+
     content = store.read(key, _KIND)
     if content is None:
         return None

@@ -247,20 +247,18 @@ class Placement:
 
 def _records(assignment: Assignment) -> tuple[NodePlacement, ...]:
     return tuple(
-        [
-            NodePlacement(
-                node.name,
-                node.op_type,
-                node.domain,
-                assigned.provider,
-                assigned.runner.value,
-                assigned.region.name if assigned.region is not None else "",
-                assigned.reason,
-                assigned.refusals,
-                node.path,
-            )
-            for node, assigned in assignment
-        ]
+        NodePlacement(
+            node.name,
+            node.op_type,
+            node.domain,
+            assigned.provider,
+            assigned.runner.value,
+            assigned.region.name if assigned.region is not None else "",
+            assigned.reason,
+            assigned.refusals,
+            node.path,
+        )
+        for node, assigned in assignment
     )
 
 
