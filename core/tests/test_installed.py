@@ -119,6 +119,22 @@ def test_times_of_folders_tell_of_what_is_installed(tmp_path: Path, monkeypatch:
     assert folder_times() not in (None, before)
 
 
+def test_folders_are_listed_again_when_one_has_changed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And not before: each listing takes as long as there are packages."""
+    old = time.time() - 3600
+    monkeypatch.setattr(sys, "path", [str(tmp_path)])
+    monkeypatch.setattr(sys, "meta_path", [])
+    (tmp_path / "one-1.0.dist-info").mkdir()
+    os.utime(tmp_path, (old, old))
+    assert [found.folder_name for found in installed_distributions()] == ["one"]
+    with monkeypatch.context() as listing:
+        listing.setattr(os, "scandir", None)
+        assert [found.folder_name for found in installed_distributions()] == ["one"]
+    (tmp_path / "two-1.0.dist-info").mkdir()
+    os.utime(tmp_path, (old + 10, old + 10))
+    assert [found.folder_name for found in installed_distributions()] == ["one", "two"]
+
+
 def test_archives_and_foreign_finders_have_no_times(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Their contents change without a folder's time."""
     archive = tmp_path / "packages.zip"

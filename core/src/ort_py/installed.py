@@ -89,9 +89,15 @@ def _has_foreign_finder() -> bool:
     return any(hasattr(one, "find_distributions") and one is not PathFinder for one in sys.meta_path)
 
 
+_listed: dict[object, list[str]] = {}
+"""Metadata folders that were listed last, under the times of the folders that they lie in."""
+
+
 def _metadata_folders() -> list[str] | None:
     """Metadata folders of plain folders, or None if `sys.path` has something else."""
-    found: list[str] = []
+    times, found = folder_times(), list[str]()
+    if times in _listed:
+        return _listed[times]
     for entry in dict.fromkeys(sys.path):
         try:
             with os.scandir(entry or os.curdir) as files:
@@ -102,6 +108,9 @@ def _metadata_folders() -> list[str] | None:
             return None  # an archive
         except OSError:
             continue
+    _listed.clear()
+    if times is not None:
+        _listed[times] = found
     return found
 
 

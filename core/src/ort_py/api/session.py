@@ -117,10 +117,7 @@ class InferenceSession(PrivateNames):
     # -- running -----------------------------------------------------------------------------------------------
 
     def run(
-        self,
-        output_names: Sequence[str] | None,
-        input_feed: Mapping[str, Any],
-        run_options: RunOptions | None = None,
+        self, output_names: Sequence[str] | None, input_feed: Mapping[str, Any], run_options: RunOptions | None = None
     ) -> list[Any]:
         """Run the model.
 
@@ -211,10 +208,7 @@ class InferenceSession(PrivateNames):
         return await run_asyncio(self.run, self._queue, output_names, input_feed, run_options, timeout)
 
     def run_torch(
-        self,
-        output_names: Sequence[str] | None,
-        input_feed: Mapping[str, Any],
-        run_options: RunOptions | None = None,
+        self, output_names: Sequence[str] | None, input_feed: Mapping[str, Any], run_options: RunOptions | None = None
     ) -> list[Any]:
         """`run` with tensors of PyTorch in and out: they share memory with the arrays where they are on the host.
 
@@ -490,9 +484,7 @@ class InferenceSession(PrivateNames):
         return assignment_info(self._engine.options, self.placement)
 
     def set_providers(
-        self,
-        providers: ProviderArgument | None = None,
-        provider_options: Sequence[Mapping[str, Any]] | None = None,
+        self, providers: ProviderArgument | None = None, provider_options: Sequence[Mapping[str, Any]] | None = None
     ) -> None:
         """Make the session again with other providers, given as for a new one; where that fails, it stays as it was.
 

@@ -207,22 +207,13 @@ class GraphPlanner:
 
     def _acquire_inputs(self, node: Node, bound: BoundKernel) -> tuple[int, ...]:
         resources, kernel = self.resources, bound.definition
-        inputs = list(
-            self.slots.acquire(
-                [
-                    (
-                        None if position in bound.replaced else value,
-                        resources.input_device(node, position),
-                        not kernel.strided,
-                    )
-                    for position, value in enumerate(node.inputs)
-                ]
-            )
-        )
+        device, dense = resources.input_device, not kernel.strided
+        wanted = [None if position in bound.replaced else value for position, value in enumerate(node.inputs)]
+        inputs = list(self.slots.acquire([(one, device(node, place), dense) for place, one in enumerate(wanted)]))
         for position in bound.replaced:
             value = node.inputs[position]
             assert value is not None
-            inputs[position] = self.slots.stand_in(value, resources.input_device(node, position))
+            inputs[position] = self.slots.stand_in(value, device(node, position))
         return tuple(inputs)
 
     def _emit_region(self, region: Region) -> None:
