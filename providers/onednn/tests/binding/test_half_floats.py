@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ort_py_onednn.binding.constants import F32, Element
+from ort_py_onednn.binding.constants import F32, Argument, Element
 from ort_py_onednn.binding.descriptors import Desc
 from ort_py_onednn.binding.engine import engine
 from ort_py_onednn.binding.half_floats import Conversion, converts
@@ -28,7 +28,7 @@ def _converted(x: np.ndarray[Any, Any], source: Element, target: Element) -> np.
     made = Conversion.made(engine().library, Desc.plain(x.shape, source), Desc.plain(x.shape, target))
     assert made is not None
     y = np.full(x.size + 8, 7, numpy_of(target))
-    made.run(as_bytes(x), as_bytes(y))
+    made.run({Argument.SRC: as_bytes(x), Argument.DST: as_bytes(y)})
     assert (y[x.size :].astype(np.float32) == 7).all()
     return y[: x.size]
 

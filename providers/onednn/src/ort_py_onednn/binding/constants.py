@@ -172,6 +172,8 @@ class Eltwise(IntEnum):
     ROUND = 0x32
     MISH = 0x33
     HARDSWISH = 0x34
+    ERF = -1
+    """None of oneDNN's: see `vector_functions`."""
 
 
 class Binary(IntEnum):

@@ -1,10 +1,8 @@
 """float16 and bfloat16 from and to float32 in machine code, for CPUs on which oneDNN has portable code for that.
 
 oneDNN 3.2 generates such code for CPUs that compute in these types only; on others it takes 50 ns an element, of which
-the instructions of F16C and AVX2 take 0.1. The bytes are written out below, as the loop of `calls` is, and for the same
-reason may be missing where the system allows no executable memory. Rounding is to nearest, ties to even; what is too
-large becomes infinite, subnormal numbers stay, and NaN stays NaN with its sign. Threads take pieces of 16,384 elements
-until none is left. It does not depend on plans.
+the instructions of F16C and AVX2 take 0.1. Rounding is to nearest, ties to even; what is too large becomes infinite,
+subnormal numbers stay, and NaN stays NaN with its sign.
 """
 
 from __future__ import annotations
@@ -12,59 +10,15 @@ from __future__ import annotations
 import functools
 import math
 import struct
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Mapping
 
-from ort_py_onednn.binding._dnnl import ffi
-from ort_py_onednn.binding.calls import Call
 from ort_py_onednn.binding.constants import F32, Argument, Element
 from ort_py_onednn.binding.descriptors import Desc
-from ort_py_onednn.binding.executable import executable
-from ort_py_onednn.binding.hazards import Hazards
 from ort_py_onednn.binding.library import Library
-from ort_py_onednn.binding.openmp import allowed
+from ort_py_onednn.binding.own_code import BEGIN, OwnCode, placed
 
 __all__ = ["Conversion", "converts"]
 
-_PROBE = bytes.fromhex(
-    "f30f1efa"  # 00 endbr64
-    "53"  # 04 push rbx
-    "b801000000"  # 05 mov eax, 1
-    "31c9"  # 0a xor ecx, ecx
-    "0fa2"  # 0c cpuid
-    "f7d1"  # 0e not ecx
-    "f7c100000038"  # 10 test ecx, OSXSAVE | AVX | F16C
-    "751e"  # 16 jnz no
-    "31c9"  # 18 xor ecx, ecx
-    "0f01d0"  # 1a xgetbv
-    "f7d0"  # 1d not eax
-    "a806"  # 1f test al, 6: the system saves the wide registers
-    "7513"  # 21 jnz no
-    "b807000000"  # 23 mov eax, 7
-    "31c9"  # 28 xor ecx, ecx
-    "0fa2"  # 2a cpuid
-    "c1eb05"  # 2c shr ebx, 5
-    "83e301"  # 2f and ebx, 1: AVX2
-    "89d8"  # 32 mov eax, ebx
-    "5b"  # 34 pop rbx
-    "c3"  # 35 ret
-    "31c0"  # 36 no: xor eax, eax
-    "5b"  # 38 pop rbx
-    "c3"  # 39 ret
-)
-"""``int probe(void)``: whether the CPU has all instructions that are used."""
-
-_PREPARE = bytes.fromhex(
-    "f30f1efa"  # 00 endbr64
-    "488937"  # 04 mov [rdi], rsi
-    "48895708"  # 07 mov [rdi + 8], rdx
-    "48c7471800000000"  # 0b mov qword [rdi + 24], 0
-    "31c0"  # 13 xor eax, eax
-    "c3"  # 15 ret
-)
-"""``void prepare(struct { void *source, *target; int64_t count, next; } *work, void *source, void *target)``."""
-
-_BEGIN = bytes.fromhex("f30f1efa")  # endbr64
 _CLAIM = (
     "b800400000"  # 00 claim: mov eax, 16384
     "f0480fc14718"  # 05 lock xadd [rdi + 24], rax
@@ -180,7 +134,8 @@ def _code(source: Element, target: Element, convert: bytes, before: bytes = b"")
     again = struct.pack("<b", -(0x27 + len(convert) + 0x0E)).hex()
     advance = _ADVANCE.format(source=f"{8 * source.nbytes:02x}", target=f"{8 * target.nbytes:02x}", again=again)
     few = _FEW.format(copy_source=copies[source.nbytes], convert=convert.hex(), copy_target=copies[target.nbytes])
-    return _BEGIN + before + claim + convert + bytes.fromhex(advance) + _END + bytes.fromhex(few) + _END
+    begin = bytes.fromhex(BEGIN)
+    return begin + before + claim + convert + bytes.fromhex(advance) + _END + bytes.fromhex(few) + _END
 
 
 _CODE: Mapping[tuple[Element, Element], bytes] = {
@@ -191,60 +146,26 @@ _CODE: Mapping[tuple[Element, Element], bytes] = {
 }
 
 
-class _Functions:
-    """Addresses of the code.
-
-    Attributes:
-        prepare: The function that notes places and begins at the first element.
-        convert: The function for each pair of types.
-    """
-
-    def __init__(self, start: int) -> None:
-        self.prepare = start
-        self.convert: dict[tuple[Element, Element], int] = {}
-        place = start + len(_PREPARE)
-        for kinds, code in _CODE.items():
-            self.convert[kinds] = place
-            place += len(code)
-
-
 @functools.cache
-def _functions(library: Library) -> _Functions | None:
-    """The code; None where the CPU lacks instructions, or the system allows no executable memory."""
-    probe = executable(_PROBE, library.c.mprotect)
-    if not probe or not ffi.cast("int (*)(void)", probe)():
-        return None
-    start = executable(_PREPARE + b"".join(_CODE.values()), library.c.mprotect)
-    return _Functions(start) if start else None
+def _functions(library: Library) -> Mapping[tuple[Element, Element], int]:
+    """Address of the code for each pair of types; none where there can be no code."""
+    start = placed(library, b"".join(_CODE.values()))
+    found: dict[tuple[Element, Element], int] = {}
+    for kinds, code in _CODE.items() if start else ():
+        found[kinds] = start
+        start += len(code)
+    return found
 
 
 def converts(library: Library, source: Element, target: Element) -> bool:
     """Return whether there is code for two types here."""
-    return (source, target) in _CODE and _functions(library) is not None
+    return (source, target) in _functions(library)
 
 
-class Conversion:
-    """A change of type that leaves elements in their order; a plan has it in the place of a `Primitive`.
+class Conversion(OwnCode):
+    """A change of type that leaves elements in their order."""
 
-    Attributes:
-        arguments, hazards, implementation, is_reference, reach, takes_long: As of a `Primitive`.
-    """
-
-    __slots__ = ("_convert", "_count", "_library", "_prepare", "arguments")
-
-    hazards = Hazards(clamps=False, idle=False, overflows=False, leftovers=False, silent=False)
-    implementation = "f16c"
-    is_reference = False
-    takes_long = False
-
-    def __init__(self, library: Library, source: Desc, target: Desc) -> None:
-        functions = _functions(library)
-        assert functions is not None, "`made` looks whether there are functions"
-        self.arguments = {Argument.SRC: source, Argument.DST: target}
-        self._count = math.prod(source.dims)
-        self._library = library
-        self._prepare = functions.prepare
-        self._convert = functions.convert[source.dtype, target.dtype]
+    __slots__ = ()
 
     @classmethod
     def made(cls, library: Library, source: Desc, target: Desc) -> Conversion | None:
@@ -252,24 +173,7 @@ class Conversion:
         if not converts(library, source.dtype, target.dtype):
             return None
         moved = source.of(target.dtype)
-        return cls(library, source, target) if moved is not None and moved.same(target) else None
-
-    @property
-    def reach(self) -> tuple[tuple[int, int, int, bool], ...]:
-        """As of a `Primitive`."""
-        return tuple((code, *desc.reach, code == Argument.DST) for code, desc in self.arguments.items())
-
-    def calls(self, source: int, target: int, threads: int) -> Sequence[Call]:
-        """The calls that convert; the first one's arguments 1 and 2 are the addresses of source and target."""
-        work = ffi.new("intptr_t[]", 8)  # a line of the cache of its own
-        work[2] = self._count
-        convert: Call = (self._convert, (work,), False)
-        threads = allowed(threads) if self._library.threaded else 1
-        if threads > 1:
-            convert = ffi.addressof(self._library.c, "GOMP_parallel"), (self._convert, work, threads, 0), False
-        return (self._prepare, (work, source, target), False), convert
-
-    def run(self, source: Any, target: Any) -> None:
-        """Convert arrays of bytes now, in the calling thread."""
-        work = ffi.new("intptr_t[]", [source.ctypes.data, target.ctypes.data, self._count, 0])
-        ffi.cast("void (*)(void *)", self._convert)(work)
+        if moved is None or not moved.same(target):
+            return None
+        code = _functions(library)[source.dtype, target.dtype]
+        return cls(library, {Argument.SRC: source, Argument.DST: target}, code, "f16c", math.prod(source.dims))

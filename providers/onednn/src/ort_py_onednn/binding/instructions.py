@@ -6,7 +6,10 @@ from collections.abc import Mapping
 
 from ort_py_onednn.binding.constants import F32, Element
 
-__all__ = ["AVX512", "native_elements", "needed_instructions"]
+__all__ = ["AVX2", "AVX512", "native_elements", "needed_instructions"]
+
+AVX2 = 0x4
+"""The bit of AVX2."""
 
 AVX512 = 0x20
 """The bit of AVX-512, without which oneDNN has slower code for some functions."""

@@ -258,7 +258,7 @@ class Weight:
         source, data = self._nearest(desc, seen)
         conversion = Conversion.made(engine().library, source, desc)
         if conversion is not None:
-            conversion.run(data, made)
+            conversion.run({Argument.SRC: data, Argument.DST: made})
             return made
         _run_once(primitives.reorder(source, desc), {Argument.SRC: data, Argument.DST: made})
         return made

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from ort_py.lazy_dataclass import dataclass
-from ort_py_onednn.binding.half_floats import Conversion
+from ort_py_onednn.binding.own_code import OwnCode
 from ort_py_onednn.binding.primitive import Primitive
 
 __all__ = ["Buffer", "Place", "Plan", "Step", "lay_out"]
@@ -74,7 +74,7 @@ class Step:
         elidable: Whether it is a copy that need not be made where its destination can take its source's place.
     """
 
-    primitive: Primitive | Conversion | None
+    primitive: Primitive | OwnCode | None
     buffers: Mapping[int, Buffer]
     threads: int
     title: str

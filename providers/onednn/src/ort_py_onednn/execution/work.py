@@ -18,8 +18,8 @@ from ort_py_onednn.binding.constants import Argument
 from ort_py_onednn.binding.descriptors import Desc
 from ort_py_onednn.binding.engine import Engine
 from ort_py_onednn.binding.flags import INVALID, OVERFLOW, Flags
-from ort_py_onednn.binding.half_floats import Conversion
 from ort_py_onednn.binding.openmp import allowed
+from ort_py_onednn.binding.own_code import OwnCode
 from ort_py_onednn.binding.primitive import Primitive
 from ort_py_onednn.binding.status import check
 from ort_py_onednn.execution.plan import Buffer, Place, Plan, Step
@@ -29,9 +29,6 @@ __all__ = ["Memories", "Work", "work_of"]
 
 _BYTES = ((0, Argument.DST), (1, Argument.SRC))
 """Arguments of the calls that fill and copy bytes."""
-
-_CONVERTED = ((1, Argument.SRC), (2, Argument.DST))
-"""Arguments of the calls that convert."""
 
 
 class Memories:
@@ -140,11 +137,12 @@ class _Writer:
                 work.bound.append((work.records, 0, step.buffers[Argument.DST]))
             work.add(self._bytes(step), step.title)
             return
-        if isinstance(step.primitive, Conversion):
-            source, target = step.buffers[Argument.SRC], step.buffers[Argument.DST]
-            work.bound += [(work.records, 1, source), (work.records, 2, target)]
-            addresses = self._memories.address(source), self._memories.address(target)
-            for one in step.primitive.calls(*addresses, step.threads):
+        if isinstance(step.primitive, OwnCode):
+            own, buffers = step.primitive, step.buffers
+            work.bound += [(work.records, place, buffers[code]) for place, code in own.bound]
+            self._memories.kept += [buffer.data for buffer in buffers.values()]
+            addresses = {code: self._memories.address(buffer) for code, buffer in buffers.items()}
+            for one in own.calls(addresses, step.threads):
                 work.add(one, step.title)
             return
         self._take(step.threads, work)
@@ -177,8 +175,8 @@ class _Writer:
         body = Work()
         strides: dict[tuple[int, int], int] = {}
         for one in step.body:
-            if one.primitive is None or isinstance(one.primitive, Conversion):
-                places_of = _BYTES if one.primitive is None else _CONVERTED
+            if one.primitive is None or isinstance(one.primitive, OwnCode):
+                places_of = _BYTES if one.primitive is None else one.primitive.bound
                 moves = [
                     (place, step.strides.get(one.buffers[code])) for place, code in places_of if code in one.buffers
                 ]

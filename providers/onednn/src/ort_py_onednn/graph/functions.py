@@ -53,6 +53,7 @@ UNARY: Mapping[str, Callable[[Attributes], list[Function]]] = {
     "Selu": _selu,
     "Celu": _celu,
     "Tanh": _one(Eltwise.TANH),
+    "Erf": _one(Eltwise.ERF),
     "Sigmoid": _one(Eltwise.LOGISTIC),
     "HardSigmoid": lambda a: [Function(Eltwise.HARDSIGMOID, a.get("alpha", 0.2), a.get("beta", 0.5))],
     "HardSwish": _one(Eltwise.HARDSWISH, 1 / 6, 0.5),

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from typing import TypeVar
 
 import numpy as np
 
@@ -16,7 +17,9 @@ from ort_py_onednn.binding.constants import F32, INTEGERS, Argument, Binary, Ele
 from ort_py_onednn.binding.descriptors import Desc
 from ort_py_onednn.binding.hazards import may_clamp
 from ort_py_onednn.binding.instructions import AVX512
+from ort_py_onednn.binding.own_code import OwnCode
 from ort_py_onednn.binding.primitive import Accumulate, Function, Operand, PostOp, Primitive, Unimplemented
+from ort_py_onednn.binding.vector_functions import VectorFunction, has_code
 from ort_py_onednn.graph.functions import linear
 from ort_py_onednn.graph.operation import Combine, Post
 from ort_py_onednn.lowering.layouts import LayoutPlanner
@@ -27,7 +30,7 @@ __all__ = ["PER_CHANNEL", "Planner", "Value", "broadcast_dims"]
 PER_CHANNEL = 1 << 24
 """Bit of an algorithm of `Combine`: the operand is a vector of channels, dimension 1 of the result."""
 
-Build = Callable[[Sequence[PostOp]], Primitive]
+Made = TypeVar("Made", bound="Primitive | OwnCode")
 
 
 class Planner(LayoutPlanner):
@@ -41,8 +44,8 @@ class Planner(LayoutPlanner):
 
     def with_posts(
         self,
-        build: Build,
-        values: Callable[[Primitive], Mapping[int, Value]],
+        build: Callable[[Sequence[PostOp]], Made],
+        values: Callable[[Made], Mapping[int, Value]],
         result: Desc,
         shape: Sequence[int],
         posts: Sequence[Post],
@@ -64,7 +67,7 @@ class Planner(LayoutPlanner):
             in_place: The argument whose place the result may take; see `emit`.
         """
 
-        def make(chain: Sequence[PostOp]) -> Primitive:
+        def make(chain: Sequence[PostOp]) -> Made:
             if work is None:
                 return self.make(lambda: build(chain), result)
             return self.make_heavy(lambda: build(chain), work)
@@ -73,10 +76,10 @@ class Planner(LayoutPlanner):
         whole = result.dtype in INTEGERS  # the remaining steps could not use the rounded values
         for place, post in enumerate(posts):
             apart = isinstance(post, Combine) and not self._only_broadcasts(post, result.dims, shape)
-            if apart or (not whole and self._by_sigmoid(post, result.dtype)):
+            if apart or self._is_own(post, result.dtype):
                 count = place
                 break
-        plain_made: Primitive | None = None
+        plain_made: Made | None = None
         while True:
             if whole and count < len(posts):
                 raise Unimplemented(f"{len(posts)} functions of a result that becomes an integer")
@@ -107,8 +110,8 @@ class Planner(LayoutPlanner):
 
     def _emit_posts(
         self,
-        primitive: Primitive,
-        values: Callable[[Primitive], Mapping[int, Value]],
+        primitive: Made,
+        values: Callable[[Made], Mapping[int, Value]],
         shape: Sequence[int],
         posts: Sequence[Post],
         residual: int | None,
@@ -145,6 +148,10 @@ class Planner(LayoutPlanner):
                 if self._by_sigmoid(post, value.dtype):
                     value = self._tanh_gelu(value)
                     continue
+                own = self._own(post, value)
+                if own is not None:
+                    value = own
+                    continue
                 primitive = self._function(post, value.desc)
                 if self.looks and primitive.hazards.silent and not value.desc.is_plain:
                     # Of channels that fill blocks with zeroes, functions that move 0 have no other code.
@@ -161,6 +168,25 @@ class Planner(LayoutPlanner):
 
     def _function(self, function: Function, desc: Desc) -> Primitive:
         return self.make(lambda: primitives.eltwise(function, desc, desc), desc)
+
+    def _is_own(self, post: Post, dtype: Element) -> bool:
+        """Return whether a function is best a step of its own: oneDNN has slow code for it here, or none."""
+        if not isinstance(post, Function):
+            return False
+        own = dtype == F32 and (self._by_sigmoid(post, dtype) or has_code(self.library, post.algorithm))
+        return own or post.algorithm == Eltwise.ERF
+
+    def _own(self, post: Function, value: Value) -> Value | None:
+        """The result of a function in code of our own; None where there is none."""
+        if value.dtype != F32 or not has_code(self.library, post.algorithm):
+            return None
+        if value.desc.is_blocked or value.desc.has_offset:
+            value = self.plain(value)
+        desc = value.desc
+        own = self.make(lambda: VectorFunction(self.library, post.algorithm, desc), desc)
+        found = self.new(desc, value.shape)
+        self.emit(own, {Argument.SRC: value, Argument.DST: found}, in_place=Argument.SRC)
+        return found
 
     def _by_sigmoid(self, post: Post, dtype: Element) -> bool:
         """Return whether a function is the Gelu by tanh, for a CPU on which oneDNN 3.2 takes 3 ns for each tanh."""
@@ -243,7 +269,7 @@ class Planner(LayoutPlanner):
         )
         return next((place for place, one in enumerate(narrow) if one), len(posts))
 
-    def _hides(self, primitive: Primitive, posts: Sequence[Post]) -> bool:
+    def _hides(self, primitive: Primitive | OwnCode, posts: Sequence[Post]) -> bool:
         """Return whether a post-op may lose NaN and the processor's flags would not tell: in code that raises none, or
         that raises them idly.
         """
@@ -265,7 +291,7 @@ class Planner(LayoutPlanner):
             raise Unimplemented("a step that finds what is not a number")
         self.emit(primitive, {Argument.SRC: value, Argument.DST: self.new(desc, value.shape)})
 
-    def _is_slow(self, build: Build, size: Desc) -> bool:
+    def _is_slow(self, build: Callable[[Sequence[PostOp]], Primitive], size: Desc) -> bool:
         """Return whether a primitive can be had as reference code only, if at all."""
         try:
             return self.make(lambda: build(()), size).is_reference

@@ -9,19 +9,22 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from typing import TypeVar
 
 from ort_py.errors import EPFail
 from ort_py_onednn.binding.constants import Argument
 from ort_py_onednn.binding.descriptors import Desc
-from ort_py_onednn.binding.half_floats import Conversion
 from ort_py_onednn.binding.library import Library
 from ort_py_onednn.binding.openmp import threads as openmp_threads
+from ort_py_onednn.binding.own_code import OwnCode
 from ort_py_onednn.binding.primitive import Primitive, Unimplemented
 from ort_py_onednn.execution.plan import Buffer, Place, Step
 from ort_py_onednn.execution.repeat import repeated
 from ort_py_onednn.lowering.values import Value
 
 __all__ = ["StepPlanner"]
+
+Made = TypeVar("Made")
 
 _TINY = 1 << 15
 """Elements below which one thread does what takes a few instructions an element: 2 µs of work.
@@ -104,13 +107,13 @@ class StepPlanner:
 
     # Steps ------------------------------------------------------------------------------------------------------------
 
-    def make(self, build: Callable[[], Primitive], size: Desc) -> Primitive:
-        """Create a primitive for one thread where the work is tiny, else for all."""
+    def make(self, build: Callable[[], Made], size: Desc) -> Made:
+        """Create a primitive, or what stands in its place, for one thread where the work is tiny, else for all."""
         self.count = 1 if math.prod(size.dims) < _TINY else self.threads
         with openmp_threads(self.library, self.count):
             return build()
 
-    def make_heavy(self, build: Callable[[], Primitive], work: float) -> Primitive:
+    def make_heavy(self, build: Callable[[], Made], work: float) -> Made:
         """Create a primitive for products; `work` is the number of multiply-adds."""
         self.count = 1 if work < _TINY_PRODUCTS else self.threads
         with openmp_threads(self.library, self.count):
@@ -118,7 +121,7 @@ class StepPlanner:
 
     def emit(
         self,
-        primitive: Primitive | Conversion,
+        primitive: Primitive | OwnCode,
         values: Mapping[int, Value],
         *,
         in_place: int | None = None,

@@ -7,6 +7,9 @@ import math
 import numpy as np
 
 from ort_py.contracts import GraphView, NodeSpec
+from ort_py_onednn.binding.constants import Eltwise
+from ort_py_onednn.binding.library import open_library
+from ort_py_onednn.binding.vector_functions import has_code
 from ort_py_onednn.graph.functions import UNARY
 from ort_py_onednn.graph.fusion import BINARY
 from ort_py_onednn.graph.support.rule import Rule, Rules, shape_of, value_name
@@ -58,6 +61,10 @@ def _prelu(node: NodeSpec, graph: GraphView) -> str | None:
     return None if len(shape_of(node, 1)) <= len(shape_of(node, 0)) else "the slopes have a higher rank than the input"
 
 
+def _error_function(node: NodeSpec, graph: GraphView) -> str | None:
+    return None if has_code(open_library(), Eltwise.ERF) else "oneDNN has no Erf, and there is no code for it here"
+
+
 def _logarithm(node: NodeSpec, graph: GraphView) -> str | None:
     return "oneDNN's logarithm is inaccurate near 1: log(1.00005) is wrong by 1 %"
 
@@ -71,6 +78,7 @@ def _celu(node: NodeSpec, graph: GraphView) -> str | None:
 RULES: Rules = {
     **{("", name): Rule(_function) for name in UNARY},
     ("", "LeakyRelu"): Rule(_leaky),
+    ("", "Erf"): Rule(_error_function),
     ("", "Log"): Rule(_logarithm),
     **{("", name): Rule() for name in BINARY},
     ("", "Celu"): Rule(_celu),

@@ -16,8 +16,8 @@ FAMILIES: dict[str, str] = {
     "attention": "Attention RotaryEmbedding com.microsoft:MultiHeadAttention",
     "convolution": "Conv ConvTranspose",
     "elementwise": (
-        "@Linear Abs Add Celu Clip Div Elu Exp Gelu HardSigmoid HardSwish Identity LeakyRelu Log Max Min Mish Mul Neg "
-        "PRelu Pow Reciprocal Relu Round Selu Sigmoid Sqrt Sub Sum Swish Tanh"
+        "@Linear Abs Add Celu Clip Div Elu Erf Exp Gelu HardSigmoid HardSwish Identity LeakyRelu Log Max Min Mish Mul "
+        "Neg PRelu Pow Reciprocal Relu Round Selu Sigmoid Sqrt Sub Sum Swish Tanh"
     ),
     "movement": (
         "Cast Concat ConstantOfShape DepthToSpace Expand Flatten Gather Pad Reshape Slice SpaceToDepth Split Squeeze "

@@ -1,0 +1,76 @@
+"""The assembler: the bytes that GNU's assembler makes of the same instructions, jumps, constants, and two in turns."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+
+import pytest
+
+from ort_py_onednn.binding.assembler import R8, RDX, RSI, Assembler, At
+
+INSTRUCTIONS: list[tuple[str, Callable[[Assembler], None], str]] = [
+    ("vfmadd213ps ymm12, ymm3, ymm14", lambda a: a.do("vfmadd213ps", 12, 3, 14), "c44265a8e6"),
+    ("vdivps ymm6, ymm6, ymm5", lambda a: a.do("vdivps", 6, 6, 5), "c4e14c5ef5"),
+    ("vpaddd ymm5, ymm5, ymm3", lambda a: a.do("vpaddd", 5, 5, 3), "c4e155feeb"),
+    ("vpslld ymm3, ymm9, 23", lambda a: a.shift_left(3, 9, 23), "c4c16572f117"),
+    ("vmovaps ymm13, ymm11", lambda a: a.load(13, 11), "c4417c28eb"),
+    ("vblendvps ymm9, ymm9, ymm7, ymm10", lambda a: a.choose(9, 9, 7, 10), "c463354acfa0"),
+    ("vcmpgt_oqps ymm10, ymm1, [r8]", lambda a: a.compare(10, 1, a.number(1), 0x1E), "c44174c290000000001e"),
+    ("vandps ymm1, ymm0, [r8]", lambda a: a.do("vandps", 1, 0, a.word(1)), "c4c17c548800000000"),
+    ("vpminsd ymm9, ymm10, [r8]", lambda a: a.do("vpminsd", 9, 10, a.number(9)), "c4422d398800000000"),
+    ("vmovups ymm0, [rsi + 32]", lambda a: a.read(0, At(RSI, 32)), "c4e17c108620000000"),
+    ("vmovups [rdx], ymm9", lambda a: a.write(9, At(RDX)), "c4617c118a00000000"),
+    ("vbroadcastss ymm8, [rsi + 4]", lambda a: a.spread(8, At(RSI, 4)), "c4627d188604000000"),
+    ("vfmadd231ps ymm1, ymm9, [r8 + 64]", lambda a: a.do("vfmadd231ps", 1, 9, At(R8, 64)), "c4c235b88840000000"),
+    ("vmaskmovps ymm0, ymm15, [rsi]", lambda a: a.read_part(0, 15, At(RSI)), "c4e2052c8600000000"),
+    ("vmaskmovps [rdx], ymm15, ymm8", lambda a: a.write_part(8, 15, At(RDX)), "c462052e8200000000"),
+]
+"""Text, the call, and the bytes: forms of the VEX prefix of three bytes, and distances of four bytes."""
+
+
+@pytest.mark.parametrize(("call", "wanted"), [one[1:] for one in INSTRUCTIONS], ids=[one[0] for one in INSTRUCTIONS])
+def test_instructions(call: Callable[[Assembler], None], wanted: str) -> None:
+    a = Assembler()
+    call(a)
+    assert a.code().hex() == wanted
+
+
+def test_constants_stand_behind_the_code_once() -> None:
+    """Eight times each, at the next multiple of 32 bytes, with the distance to the first where it is wanted."""
+    a = Assembler()
+    a.digits("4c8d05")
+    distance = a.jump()
+    first = a.number(2.5), a.word(7), a.number(2.5)
+    whole = a.finished(distance)
+    assert first == (0, 32, 0)
+    assert len(whole) == 96
+    assert struct.unpack("<i", whole[3:7]) == (32 - 7,)
+    assert whole[32:] == struct.pack("<f", 2.5) * 8 + struct.pack("<I", 7) * 8
+
+
+def test_jumps_count_from_behind_their_distance() -> None:
+    a = Assembler()
+    forward = a.jump()
+    a.digits("cccc")
+    a.land(forward)
+    a.jump(0)
+    assert struct.unpack("<i2xi", a.code()) == (2, -10)
+
+
+def test_independent_instructions_take_turns() -> None:
+    """The second stream is the first one with registers that are shifted; the count of a shift is none."""
+
+    def write(a: Assembler) -> None:
+        a.load(0, 1)
+        a.shift_left(1, 0, 23)
+
+    def one(first: int) -> list[bytes]:
+        loaded, shifted = Assembler(), Assembler()
+        loaded.load(first, first + 1)
+        shifted.shift_left(first + 1, first, 23)
+        return [loaded.code(), shifted.code()]
+
+    a = Assembler()
+    a.twice(write, 6)
+    assert a.code() == b"".join(b"".join(pair) for pair in zip(one(0), one(6), strict=True))
