@@ -4,19 +4,25 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
 from ort_py_onednn.binding import primitives
 from ort_py_onednn.binding.constants import F32, INTEGERS, Argument, Binary, Element
 from ort_py_onednn.binding.descriptors import Desc
+from ort_py_onednn.binding.own_code import OwnCode
 from ort_py_onednn.binding.picture_products import FASTER, picture_product, weights_seen
 from ort_py_onednn.binding.primitive import PostOp, Primitive, Unimplemented
+from ort_py_onednn.binding.row_products import RowProduct
 from ort_py_onednn.graph.functions import linear
 from ort_py_onednn.graph.operation import Combine, Operation, Post
 from ort_py_onednn.lowering.numbers import Numbers, floating
 from ort_py_onednn.lowering.planner import PER_CHANNEL, Planner, Value, broadcast_dims
 
 __all__ = ["flattened", "gemm", "matmul"]
+
+_SPLIT = 1 << 16
+"""Weights from which on a product of one row and a step behind it take less time than one primitive for both."""
 
 
 def matmul(planner: Planner, operation: Operation, numbers: Numbers | None = None) -> None:
@@ -105,7 +111,7 @@ def _product(
     weight = b.weight if fixed and not given_too else None
     pictured = seen if weight is None else weights_seen(seen)
 
-    def build(chain: Sequence[PostOp]) -> Primitive:
+    def build(chain: Sequence[PostOp]) -> Primitive | OwnCode:
         best: Primitive | None = None
         for src in srcs:
             for weights in others:
@@ -115,8 +121,12 @@ def _product(
                     continue
                 if weight is not None and (faster := FASTER.get(found.implementation)):
                     layout = weight.first_layout(pictured.dims) or Desc.any(pictured.dims)
+                    as_picture = partial(picture_product, Desc.plain(a.dims), layout, vector, result, faster)
+                    row = _row(planner, as_picture, chain) if math.prod(dims[:-1]) == 1 else None
+                    if row is not None:
+                        return row
                     with contextlib.suppress(Unimplemented):
-                        return picture_product(Desc.plain(a.dims), layout, vector, result, faster, chain)
+                        return as_picture(chain)
                 if not found.is_reference:
                     return found
                 best = best or found
@@ -124,7 +134,7 @@ def _product(
             raise Unimplemented(f"matmul of {a.desc.key} and {b.desc.key}")
         return best
 
-    def values(primitive: Primitive) -> Mapping[int, Value]:
+    def values(primitive: Primitive | OwnCode) -> Mapping[int, Value]:
         as_picture = len(primitive.arguments[Argument.WEIGHTS].dims) > rank
         weights = Value(pictured if as_picture else seen, None, b.shape, b.weight) if fixed else b
         given = {
@@ -143,6 +153,28 @@ def _product(
     _keep_real(numbers, rest)
     found = planner.reshaped(planner.with_posts(build, values, result, dims, flat, work), tuple(shape))
     return planner.apply(found, rest)
+
+
+def _row(planner: Planner, bare: Callable[[], Primitive], chain: Sequence[PostOp]) -> OwnCode | None:
+    """A product of one row in code of our own; None where there is none.
+
+    Args:
+        planner: The planner.
+        bare: Makes what it replaces, without functions behind it.
+        chain: What is done with the result.
+
+    Raises:
+        Unimplemented: The code does not do that, and the product is large enough for steps behind it to pay.
+    """
+    try:
+        product = bare()
+    except Unimplemented:
+        return None
+    found = RowProduct.made(planner.library, product, chain)
+    large = math.prod(product.arguments[Argument.WEIGHTS].dims) >= _SPLIT
+    if found is None and large and RowProduct.made(planner.library, product, ()) is not None:
+        raise Unimplemented("functions behind the product of a row")
+    return found
 
 
 def _keep_real(numbers: Numbers | None, posts: Sequence[Post]) -> None:

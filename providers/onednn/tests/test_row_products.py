@@ -1,0 +1,69 @@
+"""Products of one row in models, whoever computes them: sums, functions, threads, weights that many rows read too."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import ort_py as ort
+from ort_py_kit.tolerances import assert_close
+from providers.onednn.tests.checking import watched
+from providers.onednn.tests.models import PROVIDER, model, node
+
+Array = np.ndarray[Any, Any]
+DEPTH, WIDE = 264, 520
+
+
+def _constants() -> dict[str, Array]:
+    rng = np.random.default_rng(11)
+    shapes = {"w": (DEPTH, WIDE), "b": (WIDE,), "v": (WIDE, DEPTH), "c": (DEPTH,)}
+    return {name: (rng.standard_normal(shape) / 16).astype(np.float32) for name, shape in shapes.items()}
+
+
+def _exact(x: Array, constants: dict[str, Array], function: str) -> Array:
+    wide = {name: array.astype(np.float64) for name, array in constants.items()}
+    inner = x.astype(np.float64) @ wide["w"] + wide["b"]
+    inner = np.tanh(inner) if function == "Tanh" else np.maximum(inner, 0)
+    return np.asarray(inner @ wide["v"] + wide["c"] + x, np.float32)
+
+
+@pytest.mark.parametrize("function", ["Relu", "Tanh"])
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("shape", [(1, 1), (1,), (1, 1, 1)], ids=str)
+def test_a_layer_of_one_row_and_of_many(shape: tuple[int, ...], threads: int, function: str) -> None:
+    """A product with a bias and a function, and one with a bias and a residual, of one row, of seven, and of one again;
+    the weights are held once."""
+    nodes = [
+        node("MatMul", "x w", "m"),
+        node("Add", "m b", "a"),
+        node(function, "a", "r"),
+        node("MatMul", "r v", "n"),
+        node("Add", "n c", "d"),
+        node("Add", "d x", "y"),
+    ]
+    constants = _constants()
+    rng = np.random.default_rng(12)
+    one = rng.standard_normal((*shape, DEPTH)).astype(np.float32)
+    many = rng.standard_normal((*shape[:-1], 7, DEPTH)).astype(np.float32)
+    options = ort.SessionOptions()
+    options.intra_op_num_threads = threads
+    data = model(nodes, {"x": one}, constants, dynamic=True)
+    with watched(), ort.InferenceSession(data, options, providers=[PROVIDER]) as session:
+        for x in (one, many, one):
+            assert_close(session.run(None, {"x": x})[0], _exact(x, constants, function))
+        held = session.memory_report().packed
+    assert held <= 1.2 * sum(array.nbytes for array in constants.values())
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_what_is_no_number(value: float) -> None:
+    """One number makes all of the row's products NaN or infinite, as NumPy's."""
+    constants = {"w": np.abs(_constants()["w"])}
+    x = np.ones((1, DEPTH), np.float32)
+    x[0, 7] = value
+    with ort.InferenceSession(
+        model([node("MatMul", "x w", "y")], {"x": x}, constants), providers=[PROVIDER]
+    ) as session:
+        np.testing.assert_array_equal(session.run(None, {"x": x})[0], np.full((1, WIDE), value))
