@@ -6,8 +6,8 @@ Options come first:
 `--all` runs everything that needs no GPU: also the nightly tests, and every row of the tables of which CI runs a part.
 `--oldest` runs with the oldest versions of what we depend on, `requirements/oldest.txt`, in an environment of its own.
 `--coverage` says which lines ran, and writes `build/coverage.xml`.
-`--provider cuda`, `--provider openvino`, `--provider xnnpack`, `--provider coreml` or `--provider onnxruntime` runs the
-tests of a provider that `pip install ort-py` does not bring here, in an environment of its own beside the other one, as
+`--provider cuda` (or `openvino`, `xnnpack`, `coreml`, `tensorrt`, `onnxruntime`) runs the tests of a provider that
+`pip install ort-py` does not bring here, in an environment of its own beside the other one, as
 CI does.
 """
 

@@ -7,7 +7,9 @@ import re
 from packaging.requirements import Requirement
 from workspace import ROOT, distributions
 
-NOT_BY_DEFAULT = {"ort-py-openvino", "ort-py-xnnpack", "ort-py-coreml", "ort-py-cuda", "ort-py-onnxruntime"}
+NOT_BY_DEFAULT = {"ort-py-openvino", "ort-py-xnnpack", "ort-py-coreml", "ort-py-cuda", "ort-py-onnxruntime"} | {
+    "ort-py-tensorrt"
+}
 """Their libraries are not in the environment of the tests."""
 
 

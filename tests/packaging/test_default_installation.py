@@ -50,6 +50,8 @@ def _code(providers: str = "None", pin: bool = False) -> str:
         ("linux", "x86_64", "cuda", {"ort-py-core", "ort-py-cpu", "ort-py-onednn", "ort-py-cuda"}),
         ("linux", "x86_64", "openvino", {"ort-py-core", "ort-py-cpu", "ort-py-onednn", "ort-py-openvino"}),
         ("darwin", "arm64", "coreml", {"ort-py-core", "ort-py-cpu", "ort-py-xnnpack", "ort-py-coreml"}),
+        ("linux", "x86_64", "tensorrt", {"ort-py-core", "ort-py-cpu", "ort-py-onednn", "ort-py-tensorrt"}),
+        ("linux", "x86_64", "tensorrt-rtx", {"ort-py-core", "ort-py-cpu", "ort-py-onednn", "ort-py-tensorrt"}),
         ("linux", "x86_64", "xnnpack", {"ort-py-core", "ort-py-cpu", "ort-py-onednn", "ort-py-xnnpack"}),
         ("linux", "aarch64", "", {"ort-py-core", "ort-py-cpu", "ort-py-xnnpack"}),
         ("linux", "aarch64", "openvino", {"ort-py-core", "ort-py-cpu", "ort-py-openvino", "ort-py-xnnpack"}),

@@ -39,6 +39,7 @@ def test_wheels_hold_the_package_the_licence_and_the_marker(wheels: dict[str, Pa
         "ort-py-xnnpack": "ort_py_xnnpack",
         "ort-py-coreml": "ort_py_coreml",
         "ort-py-cuda": "ort_py_cuda",
+        "ort-py-tensorrt": "ort_py_tensorrt",
         "ort-py-onnxruntime": "ort_py_onnxruntime",
     }
     for name, wheel in wheels.items():

@@ -10,8 +10,8 @@ from __future__ import annotations
 _BRIDGE = "ort-py-onnxruntime"
 
 KNOWN_PROVIDERS: dict[str, str | None] = {
-    "NvTensorRTRTXExecutionProvider": _BRIDGE,
-    "TensorrtExecutionProvider": _BRIDGE,
+    "NvTensorRTRTXExecutionProvider": "ort-py-tensorrt",
+    "TensorrtExecutionProvider": "ort-py-tensorrt",
     "CUDAExecutionProvider": "ort-py-cuda",
     "MIGraphXExecutionProvider": _BRIDGE,
     "OpenVINOExecutionProvider": "ort-py-openvino",
@@ -69,7 +69,7 @@ _TENSORRT = """
     trt_tactic_sources trt_extra_plugin_lib_paths trt_profile_min_shapes trt_profile_max_shapes trt_profile_opt_shapes
     trt_cuda_graph_enable trt_dump_ep_context_model trt_ep_context_file_path trt_ep_context_embed_mode
     trt_weight_stripped_engine_enable trt_onnx_model_folder_path trt_engine_hw_compatible trt_preview_features
-    trt_op_types_to_exclude trt_load_user_initializer
+    trt_op_types_to_exclude trt_load_user_initializer nv_dump_subgraphs nv_multi_profile_enable
 """
 _OPENVINO = """
     device_type device_id device_luid precision num_of_threads num_streams cache_dir load_config context
@@ -86,7 +86,7 @@ _OTHERS = """
     performance_preference device_filter disable_metacommands enable_graph_capture deviceType powerPreference
     preferredLayout config_file cache_key enable_fast_math npu_mem_limit enable_cann_graph precision_mode
     op_select_impl_mode
-    optypelist_for_implmode dump_graphs dump_om_model
+    optypelist_for_implmode dump_graphs dump_om_model nv_use_external_data_initializer
 """
 
 KNOWN_OPTIONS: frozenset[str] = frozenset(f"{_CUDA}{_TENSORRT}{_OPENVINO}{_OTHERS}".split())
