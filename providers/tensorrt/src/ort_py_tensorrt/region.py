@@ -1,0 +1,252 @@
+"""A compiled region: its engine, which is built again for shapes that it does not admit, and the state of a frame.
+
+Comes after `engine_source` and `execution`; before `provider`.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from ort_py.contracts import Array, CompiledRegion, FrameResources, RegionInstance, RegionView
+from ort_py.errors import EPFail
+from ort_py.lazy_dataclass import dataclass
+from ort_py_cuda.modules import cupy
+from ort_py_tensorrt.artifact import Artifact, pack
+from ort_py_tensorrt.engine_source import EngineSource
+from ort_py_tensorrt.execution import Context, Engine
+from ort_py_tensorrt.profiles import Profile
+
+__all__ = ["Border", "EngineRegion", "Loader"]
+
+Loader = Callable[[bytes], Engine]
+"""Deserialises an engine on the session's device."""
+
+Shapes = tuple[tuple[int, ...], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Border:
+    """Values that enter and leave a region.
+
+    Attributes:
+        inputs: Names of the inputs, as the engine has them, in the region's order.
+        outputs: Names of the outputs.
+    """
+
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+
+    @classmethod
+    def of(cls, region: RegionView) -> Border:
+        """Return the border of a region that is to become an engine."""
+        return cls(tuple(one.name for one in region.inputs), tuple(one.name for one in region.outputs))
+
+
+class EngineRegion(CompiledRegion):
+    """A region. Threads share it.
+
+    Args:
+        border: Its inputs and outputs.
+        load: Deserialises engines.
+        source: Where engines for other shapes come from; None if there is only one.
+        device: Number of the GPU.
+        facts: What has to be equal for its engine to be valid elsewhere.
+    """
+
+    def __init__(
+        self,
+        border: Border,
+        load: Loader,
+        source: EngineSource | None,
+        device: int,
+        facts: Mapping[str, Any],
+    ) -> None:
+        self.border = border
+        self._load = load
+        self._source = source
+        self._device = device
+        self._facts = facts
+        self._lock = threading.Lock()
+        self._plan: bytes | None = None
+        self._profile: Profile | None = None
+        self._engine: Engine | None = None
+        self._retired: list[Engine] = []
+        self._rebuilt = 0
+
+    @property
+    def profile(self) -> Profile | None:
+        """Shapes that the present engine was built for; None if there is no engine yet."""
+        return self._profile
+
+    def adopt(self, plan: bytes, profile: Profile | None) -> None:
+        """Take an engine for the present one.
+
+        Args:
+            plan: The engine.
+            profile: Shapes that it was built for; None if only the engine says.
+
+        Raises:
+            EPFail: It does not load, or has another border.
+        """
+        engine = self._load(plan)
+        missing = [name for name in self.border.outputs if name not in engine.outputs]
+        missing += [name for name in engine.inputs if name not in self.border.inputs]
+        if missing:
+            engine.close()
+            raise EPFail(
+                f"An engine does not fit its region: {', '.join(missing)}.",
+                why="it has inputs that the region does not have, or lacks outputs",
+                fix="Build the engine again.",
+            )
+        if self._engine is not None:
+            self._retired.append(self._engine)
+        self._engine, self._plan = engine, plan
+        self._profile = engine.profile(self.border.inputs) if profile is None else profile
+
+    def engine_for(self, shapes: Shapes, check: Callable[[], None] | None) -> Engine:
+        """Return an engine that admits some shapes; builds it if the present one does not.
+
+        Args:
+            shapes: Shapes of the inputs of a run.
+            check: Raises if the run is to end.
+
+        Raises:
+            EPFail: None can be built, or the region has been built too often.
+        """
+        with self._lock:
+            if self._engine is None or self._profile is None or not self._profile.admits(shapes):
+                self._renew(shapes, check)
+            assert self._engine is not None
+            return self._engine
+
+    def instantiate(self, frame: FrameResources) -> RegionInstance:
+        """Return a frame's state."""
+        return _Instance(self, frame)
+
+    def serialize(self) -> bytes | None:
+        """Return the engine, or None if it is built at the first run."""
+        if self._plan is None or self._profile is None:
+            return None
+        return pack(Artifact(self._facts, self._profile, self.border.inputs, self.border.outputs, self._plan))
+
+    def forget_plan(self) -> None:
+        """Release the engine's bytes, which are only needed for `serialize`."""
+        self._plan = None
+
+    def remarks(self) -> Sequence[str]:
+        """Say how often the engine was built again."""
+        return (f"its engine was built again {self._rebuilt} times for other shapes",) if self._rebuilt else ()
+
+    def close(self) -> None:
+        """Release the engines."""
+        engines = [*self._retired, *([] if self._engine is None else [self._engine])]
+        self._retired, self._engine, self._source = [], None, None
+        for engine in engines:
+            engine.close()
+
+    def _renew(self, shapes: Shapes, check: Callable[[], None] | None) -> None:
+        source, names = self._source, self.border.inputs
+        if source is None:
+            raise EPFail(
+                f"An engine was not built for inputs of the shapes {', '.join(map(str, shapes))}.",
+                why="it was restored without its region, so that it cannot be built again"
+                if self._profile is None
+                else f"it was built for {self._profile.to_json()}",
+                fix="Compile the model with a profile that has these shapes.",
+            )
+        profile = self._wanted(source, Profile.of(names, shapes), shapes)
+        plan = source.obtain(profile, check)
+        self.adopt(plan, profile)
+        self._plan = None
+        self._release_retired()
+
+    def _wanted(self, source: EngineSource, observed: Profile, shapes: Shapes) -> Profile:
+        """Return the profile of the next engine."""
+        if self._profile is None:
+            kept = source.last_profile()
+            return kept if kept is not None and kept.names == observed.names and kept.admits(shapes) else observed
+        self._rebuilt += 1
+        if self._rebuilt > source.wishes.rebuilds:
+            raise EPFail(
+                f"An engine was built again {source.wishes.rebuilds} times, and its inputs have yet other shapes.",
+                why=", ".join(map(str, shapes)),
+                fix=f"Give the least and largest shapes with {source.toolkit.variant.prefix}_profile_min_shapes, "
+                "…_opt_shapes and …_max_shapes, or allow more with max_rebuilds.",
+            )
+        return self._profile.widened(shapes)
+
+    def _release_retired(self) -> None:
+        """Close engines that no frame uses any longer. Their work may still be queued on the device."""
+        if not self._retired:
+            return
+        with cupy().cuda.Device(self._device) as device:
+            device.synchronize()
+        for engine in [one for one in self._retired if not one.lent]:
+            self._retired.remove(engine)
+            engine.close()
+
+
+class _Instance(RegionInstance):
+    """A frame's state: a context of the engine, on the frame's stream."""
+
+    def __init__(self, region: EngineRegion, frame: FrameResources) -> None:
+        self._region = region
+        self._stream = frame.stream
+        self._time_check = frame.time_check
+        self._context: Context | None = None
+        self._inputs: Sequence[Array] = ()
+        self._outputs: Sequence[Array | None] = ()
+
+    def bind(self, inputs: Sequence[Array], outputs: Sequence[Array | None]) -> None:
+        """Note this run's arrays."""
+        self._inputs, self._outputs = inputs, outputs
+
+    def __call__(self) -> Sequence[Array]:
+        """Enqueue the run.
+
+        Raises:
+            EPFail: The engine cannot be built for these shapes, or the library refuses the run.
+        """
+        module = cupy()
+        inputs = [one if one.flags.c_contiguous else module.ascontiguousarray(one) for one in self._inputs]
+        outputs, self._inputs, self._outputs = self._outputs, (), ()
+        engine = self._region.engine_for(tuple([tuple(one.shape) for one in inputs]), self._time_check())
+        context = self._context_of(engine)
+        border = self._region.border
+        read = [pair for pair in zip(border.inputs, inputs, strict=True) if pair[0] in engine.inputs]
+        try:
+            return context.run(read, list(zip(border.outputs, outputs, strict=True)), self._handle())
+        except BaseException:
+            self._give_back(usable=False)
+            raise
+
+    def reserved_bytes(self) -> int:
+        """Return the bytes of scratch memory."""
+        context = self._context
+        return 0 if context is None else context.scratch_bytes
+
+    def close(self) -> None:
+        """Give the context back."""
+        self._give_back(usable=True)
+
+    def _handle(self) -> int:
+        return 0 if self._stream is None else self._stream.handle
+
+    def _context_of(self, engine: Engine) -> Context:
+        if self._context is None or self._context.engine is not engine:
+            self._give_back(usable=True)
+            self._context = engine.take()
+        return self._context
+
+    def _give_back(self, *, usable: bool) -> None:
+        context, self._context = self._context, None
+        if context is None:
+            return
+        if self._stream is not None:
+            try:
+                self._stream.synchronize()  # its work must be done before another frame uses the context
+            except Exception:  # the stream's failure is that of its run, which has reported it
+                usable = False
+        context.engine.give(context, usable=usable)
