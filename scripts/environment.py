@@ -77,6 +77,10 @@ def ensure_environment(requirements: str) -> Path:
     return python
 
 
+_NEEDS = {"tensorrt": ("cuda",)}
+"""Providers that need another one, which the environment of the tests does not have either."""
+
+
 def ensure_beside(python: Path, name: str) -> Path:
     """The Python of an environment that adds packages to another environment's, or takes their place.
 
@@ -111,7 +115,8 @@ def ensure_beside(python: Path, name: str) -> Path:
     # Not the bare path: what is installed there in editable form is found through .pth files of its own.
     (own / "below.pth").write_text(f"import site; site.addsitedir({below!r})\n")
     command = [str(beside), "-m", "pip", "install", "--disable-pip-version-check", "--progress-bar", "off", "--no-deps"]
-    command += ["--editable", str(member)] if project.exists() else []
+    for one in (name, *_NEEDS.get(name, ())) if project.exists() else ():
+        command += ["--editable", str(ROOT / "providers" / one)]
     command += ["-r", str(requirements)] if requirements.exists() else []
     outcome = subprocess.run(command, cwd=ROOT, check=False, stdin=subprocess.DEVNULL, stdout=sys.stderr)
     if outcome.returncode:

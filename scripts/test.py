@@ -7,8 +7,7 @@ Options come first:
 `--oldest` runs with the oldest versions of what we depend on, `requirements/oldest.txt`, in an environment of its own.
 `--coverage` says which lines ran, and writes `build/coverage.xml`.
 `--provider cuda` (or `openvino`, `xnnpack`, `coreml`, `tensorrt`, `onnxruntime`) runs the tests of a provider that
-`pip install ort-py` does not bring here, in an environment of its own beside the other one, as
-CI does.
+`pip install ort-py` does not bring here, in an environment of its own beside the other one, as CI does.
 """
 
 from __future__ import annotations
