@@ -6,6 +6,7 @@ Discovery imports this file to list providers, so it must not import TensorRT, C
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from ort_py.contracts import (
@@ -83,6 +84,12 @@ class EngineProviderFactory(ProviderFactory):
         from ort_py_tensorrt.provider import EngineProvider
 
         return EngineProvider(self._variant, options, context)
+
+    def file_writer(self, target: Path) -> ProviderFactory | None:
+        """Models whose nodes are engines, which end in ``.onnx``."""
+        from ort_py_tensorrt.writer import EngineWriterFactory
+
+        return EngineWriterFactory(self._variant, target) if target.suffix == ".onnx" else None
 
     def device_memory(self, device: Device) -> IDeviceMemory | None:
         """Memory of a GPU for users' values: that of ort-py-cuda."""
