@@ -164,7 +164,7 @@ def test_what_the_parser_refuses_is_the_reason(folder: Path) -> None:
     request = request_of("g (int32[4] x) => (int32[4] y) { y = BitwiseNot(x) }")
     with pytest.raises(EPFail, match="ended without one") as caught:
         run_build(request)
-    assert any("parser refuses BitwiseNot" in reason for reason in caught.value.why), caught.value.why
+    assert "parser refuses BitwiseNot" in str(caught.value)
     assert not left_behind(folder)
 
 
@@ -173,7 +173,7 @@ def test_a_crash_of_the_library_is_an_error(folder: Path, monkeypatch: pytest.Mo
     monkeypatch.setattr(jobs, "_CODE", "import os, sys; sys.stderr.write('it broke'); sys.stderr.flush(); os.abort()")
     with pytest.raises(EPFail, match="ended without one") as caught:
         run_build(request_of(mlp()))
-    assert caught.value.why == (f"its exit status is {-6 if os.name == 'posix' else 3}", "it broke")
+    assert f"its exit status is {-6 if os.name == 'posix' else 3}; it broke" in str(caught.value)
     assert not left_behind(folder)
 
 
@@ -183,7 +183,7 @@ def test_lines_of_the_library_are_no_reports(monkeypatch: pytest.MonkeyPatch, ca
     monkeypatch.setattr(jobs, "_CODE", code)
     with caplog.at_level("INFO", "ort_py_tensorrt.building"), pytest.raises(EPFail) as caught:
         run_build(request_of(mlp()))
-    assert caught.value.why == ("it cannot", "x")
+    assert "ended without one: it cannot; x" in str(caught.value)
     assert [record.getMessage() for record in caplog.records] == ["a warning", "no JSON"]
 
 

@@ -35,6 +35,9 @@ _DTYPES: dict[str, Any] = {
 }
 """Types of inputs and outputs by the library's names."""
 
+_ALIGNMENT = 256
+"""Bytes to which the library wants addresses aligned: arrays that are cut from the session's memory need not be."""
+
 
 @dataclass(frozen=True, slots=True)
 class ContextSettings:
@@ -166,8 +169,7 @@ class Engine:
                 native = self._native.create_execution_context(strategy)
         if native is None:
             raise EPFail(
-                f"{self.toolkit.variant.title} makes no context of an engine.",
-                why=errors or "it gives no reason",
+                f"{self.toolkit.variant.title} makes no context of an engine: {_said(errors)}.",
                 fix="Free memory of the GPU, or leave the region to the next provider.",
             )
         scratch, size = None, int(self._native.device_memory_size_v2)
@@ -224,15 +226,24 @@ class Context:
         """
         with self._engine.toolkit.errors() as errors:
             for name, array in inputs:
-                if self._shapes.get(name) != array.shape:
-                    self._expect(self._native.set_input_shape(name, array.shape), "the shape of an input", errors)
-                    self._shapes[name] = array.shape
-                self._expect(self._native.set_tensor_address(name, _address(array)), "an address", errors)
+                shape = tuple(array.shape)
+                if self._shapes.get(name) != shape:
+                    self._expect(self._native.set_input_shape(name, shape), f"the shape {shape} of '{name}'", errors)
+                    self._shapes[name] = shape
+                aligned = array if _address(array) % _ALIGNMENT == 0 else array.copy()
+                self._expect(self._native.set_tensor_address(name, _address(aligned)), f"memory of '{name}'", errors)
             missing = self._native.infer_shapes()
             self._expect(not missing, f"a run without {', '.join(map(str, missing))}", errors)
             made = [self._output(name, array, errors) for name, array in outputs]
             self._expect(self._native.execute_async_v3(stream), "a run", errors)
-            return [one.array() if isinstance(one, _Allocation) else one for one in made]
+        results: list[Any] = []
+        for (_, given), one in zip(outputs, made, strict=True):
+            array = one.array() if isinstance(one, _Allocation) else one
+            if given is not None and given is not array and given.shape == array.shape:
+                given[...] = array
+                array = given
+            results.append(array)
+        return results
 
     def close(self) -> None:
         """Release the context, then the memory that it wrote to."""
@@ -247,13 +258,16 @@ class Context:
         if min(shape, default=0) < 0:
             allocation = _Allocation(dtype, allocate)
             self._allocators[name] = self._allocator(allocation)
-            self._expect(self._native.set_output_allocator(name, self._allocators[name]), "an allocator", errors)
+            self._expect(
+                self._native.set_output_allocator(name, self._allocators[name]), f"an allocator of '{name}'", errors
+            )
             return allocation
         if name in self._allocators:
             del self._allocators[name]
             self._native.set_output_allocator(name, None)
-        array = given if given is not None and given.shape == shape else allocate(shape, dtype)
-        self._expect(self._native.set_tensor_address(name, _address(array)), "an address", errors)
+        fits = given is not None and tuple(given.shape) == shape and _address(given) % _ALIGNMENT == 0
+        array = given if fits else allocate(shape, dtype)
+        self._expect(self._native.set_tensor_address(name, _address(array)), f"memory of '{name}'", errors)
         return array
 
     def _allocator(self, allocation: _Allocation) -> Any:
@@ -277,8 +291,7 @@ class Context:
     def _expect(self, answer: object, what: str, errors: Sequence[str]) -> None:
         if not answer:
             raise EPFail(
-                f"{self._engine.toolkit.variant.title} refuses {what}.",
-                why=errors or "it gives no reason",
+                f"{self._engine.toolkit.variant.title} refuses {what}: {_said(errors)}.",
                 fix="Leave the region to the next provider.",
             )
 
@@ -321,8 +334,7 @@ def load_engine(toolkit: Toolkit, plan: bytes, settings: ContextSettings) -> Eng
         native = runtime.deserialize_cuda_engine(plan)
     if native is None:
         raise EPFail(
-            f"{toolkit.variant.title} {toolkit.version} does not load an engine.",
-            why=errors or "it gives no reason",
+            f"{toolkit.variant.title} {toolkit.version} does not load an engine: {_said(errors)}.",
             fix="Build the engine with this version, for this device.",
         )
     return Engine(toolkit, runtime, native, settings)
@@ -341,6 +353,10 @@ def _dtype(kind: Any) -> np.dtype[Any]:
             fix="Leave the region to the next provider.",
         )
     return np.dtype(found)
+
+
+def _said(errors: Sequence[str]) -> str:
+    return "; ".join(errors) or "it gives no reason"
 
 
 def _address(array: Any) -> int:

@@ -83,9 +83,9 @@ def run_build(
             reasons = _follow(process, lines, end, limit, check, step)
         engine, times = folder / ENGINE, folder / TIMES
         if process.returncode != 0 or not engine.exists():
+            why = reasons or [f"its exit status is {process.returncode}", *_last_words(folder)]
             raise EPFail(
-                "The process that builds an engine ended without one.",
-                why=reasons or [f"its exit status is {process.returncode}", *_last_words(folder)],
+                f"The process that builds an engine ended without one: {'; '.join(why)}",
                 fix="The next provider can run the region. Messages of the library are in the log 'ort_py_tensorrt'.",
             )
         return engine.read_bytes(), times.read_bytes() if times.exists() else None

@@ -169,11 +169,12 @@ class EngineRegion(CompiledRegion):
             return kept if kept is not None and kept.names == observed.names and kept.admits(shapes) else observed
         self._rebuilt += 1
         if self._rebuilt > source.wishes.rebuilds:
+            prefix = source.toolkit.variant.prefix
             raise EPFail(
-                f"An engine was built again {source.wishes.rebuilds} times, and its inputs have yet other shapes.",
-                why=", ".join(map(str, shapes)),
-                fix=f"Give the least and largest shapes with {source.toolkit.variant.prefix}_profile_min_shapes, "
-                "…_opt_shapes and …_max_shapes, or allow more with max_rebuilds.",
+                f"An engine was built again {source.wishes.rebuilds} times, and its inputs have yet other shapes: "
+                f"{', '.join(map(str, shapes))}. The options {prefix}_profile_min_shapes, …_opt_shapes and "
+                "…_max_shapes name them beforehand.",
+                fix="Give the least and largest shapes, or allow more builds with max_rebuilds.",
             )
         return self._profile.widened(shapes)
 

@@ -1,0 +1,320 @@
+"""Sessions on a simulated GPU: engines that TensorRT-RTX built, run by a stand-in for its runtime.
+
+Shown are copies, order, lifetimes, shapes and the choice of engines. What an engine computes on a device is not.
+"""
+
+from __future__ import annotations
+
+import gc
+import shutil
+import tempfile
+import threading
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+
+import ort_py as ort
+from ort_py_kit.tolerances import assert_close
+from ort_py_tensorrt import engine_source
+from providers.cuda.tests.stand_in.machine import Stream
+from providers.tensorrt.tests.asking import left_behind
+from providers.tensorrt.tests.models import bert, cnn, mlp, vit, with_weights
+from providers.tensorrt.tests.stand_in import StandInLibrary
+
+pytestmark = pytest.mark.usefixtures("toolkit", "gpu")
+
+NAME = "NvTensorRTRTXExecutionProvider"
+
+
+@pytest.fixture(autouse=True)
+def _own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ORT_PY_CACHE", str(tmp_path / "cache"))
+
+
+@pytest.fixture
+def builds(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """Requests of the builds."""
+    found: list[Any] = []
+    build = engine_source.run_build
+
+    def noting(request: Any, **options: Any) -> Any:
+        found.append(request)
+        return build(request, **options)
+
+    monkeypatch.setattr(engine_source, "run_build", noting)
+    return found
+
+
+def _open(model: onnx.ModelProto, precision: str = "float32", **options: Any) -> ort.InferenceSession:
+    chosen = ort.SessionOptions()
+    chosen.precision = precision
+    chosen.pin_cpu = True
+    chosen.cost_model = "always"  # small models are not worth the copies
+    given = {"claim_small": True, **options}
+    return ort.InferenceSession(
+        model.SerializeToString(), chosen, providers=[NAME, "CPUExecutionProvider"], provider_options=[given, {}]
+    )
+
+
+def _feeds(model: onnx.ModelProto, size: int = 3, seed: int = 5) -> dict[str, Any]:
+    random = np.random.default_rng(seed)
+    feeds: dict[str, Any] = {}
+    for one in model.graph.input:
+        kind = one.type.tensor_type
+        shape = [dim.dim_value or size for dim in kind.shape.dim]
+        floats = kind.elem_type == onnx.TensorProto.FLOAT
+        feeds[one.name] = random.normal(0, 1, shape).astype(np.float32) if floats else random.integers(0, 50, shape)
+    return feeds
+
+
+def _wanted(model: onnx.ModelProto, feeds: dict[str, Any]) -> list[Any]:
+    session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    return list(session.run(None, feeds))
+
+
+@pytest.mark.parametrize("model", [mlp(), cnn(), vit()], ids=["mlp", "cnn", "vit"])
+def test_whole_models_run_as_one_engine(model: onnx.ModelProto) -> None:
+    feeds = _feeds(model)
+    with _open(model) as session:
+        assert set(session.placement.counts()) == {NAME}
+        for _ in range(3):
+            assert_close(session.run(None, feeds), _wanted(model, feeds))
+        assert not session.fallback_report
+
+
+def test_an_encoder_runs_behind_its_embedding() -> None:
+    model = bert(2, 8)
+    feeds = _feeds(model)
+    with _open(model) as session:
+        assert set(session.placement.counts()) == {NAME, "CPUExecutionProvider"}
+        assert_close(session.run(None, feeds), _wanted(model, feeds))
+
+
+def test_open_sizes_are_built_at_the_first_run_and_again_for_others(builds: list[Any]) -> None:
+    model = mlp("N")
+    with _open(model) as session:
+        assert not builds
+        for size in (4, 4, 5, 8, 3, 9):
+            feeds = _feeds(model, size)
+            assert_close(session.run(None, feeds), _wanted(model, feeds))
+    found = [request.profile.ranges[0] for request in builds]
+    assert [(one.least[0], one.best[0], one.largest[0]) for one in found] == [
+        (4, 4, 4),
+        (4, 5, 8),
+        (3, 3, 8),
+        (3, 9, 16),
+    ]
+
+
+def test_a_graph_around_an_operator_that_the_parser_refuses() -> None:
+    """Two engines, and the operator between them on the processor."""
+    text = """g (float[2, 8] x) => (float[2, 8] y) {
+        a = MatMul(x, w) b = Relu(a) c = Cast<to = 6>(b) d = BitwiseNot(c) e = Cast<to = 1>(d) y = MatMul(e, v) }"""
+    model = with_weights(text, {"w": (8, 8), "v": (8, 8)})
+    feeds = _feeds(model)
+    with _open(model) as session:
+        by_operator = {one.op_type: one for one in session.placement.nodes}
+        assert by_operator["BitwiseNot"].provider == "CPUExecutionProvider"
+        assert by_operator["MatMul"].provider == NAME
+        assert "UNSUPPORTED_NODE: the operator is not supported" in str(by_operator["BitwiseNot"].refusals)
+        assert_close(session.run(None, feeds), _wanted(model, feeds))
+
+
+def test_the_next_session_builds_nothing(builds: list[Any]) -> None:
+    feeds = _feeds(cnn())
+    for _ in range(2):
+        with _open(cnn()) as session:
+            assert_close(session.run(None, feeds), _wanted(cnn(), feeds))
+    assert len(builds) == 1
+
+
+def test_the_next_session_finds_the_widest_engine(builds: list[Any]) -> None:
+    """Shapes that one session has seen are no reason for another to build."""
+    model = mlp("N")
+    for sizes in ((2, 7), (2, 3, 7)):
+        with _open(model) as session:
+            for size in sizes:
+                feeds = _feeds(model, size)
+                assert_close(session.run(None, feeds), _wanted(model, feeds))
+    assert len(builds) == 2
+
+
+def test_given_shapes_are_built_at_once(builds: list[Any]) -> None:
+    model = mlp("N")
+    shapes = {f"nv_profile_{kind}_shapes": f"x:{size}x32" for kind, size in (("min", 1), ("opt", 4), ("max", 9))}
+    with _open(model, **shapes) as session:
+        assert len(builds) == 1
+        for size in (1, 9):
+            feeds = _feeds(model, size)
+            assert_close(session.run(None, feeds), _wanted(model, feeds))
+    assert len(builds) == 1
+
+
+def test_an_engine_is_built_again_only_so_often() -> None:
+    """Then the next provider runs the session, and the report says what to do."""
+    model = mlp("N")
+    with _open(model, max_rebuilds=1) as session:
+        for size in (1, 2):
+            session.run(None, _feeds(model, size))
+        assert not session.fallback_report
+        assert "built again 1 times" in str(session.plan)
+        feeds = _feeds(model, 3)
+        assert_close(session.run(None, feeds), _wanted(model, feeds))
+        (entry,) = session.fallback_report
+        assert "nv_profile_min_shapes" in str(entry)
+
+
+def test_float16_is_the_precision_of_products(builds: list[Any]) -> None:
+    feeds = _feeds(mlp())
+    with _open(mlp(), precision="float16") as session:
+        (found,), (wanted,) = session.run(None, feeds), _wanted(mlp(), feeds)
+    assert builds[0].wishes.precision == "float16"
+    error = np.abs(found - wanted).max() / np.abs(wanted).max()
+    assert 0 < error < 8 * 2.0**-11
+
+
+def test_outputs_whose_shape_the_run_decides_come_from_an_allocator(gpu: StandInLibrary) -> None:
+    gpu.hides_shapes = True
+    feeds = _feeds(mlp())
+    with _open(mlp()) as session:
+        for _ in range(3):
+            assert_close(session.run(None, feeds), _wanted(mlp(), feeds))
+        assert not session.fallback_report
+
+
+def test_threads_have_contexts_of_their_own() -> None:
+    """The stand-in fails where two streams use one context."""
+    feeds = [_feeds(mlp(), seed=seed) for seed in range(8)]
+    wanted = [_wanted(mlp(), one) for one in feeds]
+    found: dict[int, list[Any]] = {}
+    with _open(mlp()) as session:
+        barrier = threading.Barrier(4)
+
+        def run(first: int) -> None:
+            barrier.wait()
+            for place in (first, first + 4):
+                found[place] = session.run(None, feeds[place])
+
+        threads = [threading.Thread(target=run, args=(first,)) for first in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert not session.fallback_report
+    for place, results in found.items():
+        assert_close(results, wanted[place])
+    assert len(found) == 8
+
+
+def test_contexts_go_first_then_the_engine_then_the_runtime(gpu: StandInLibrary) -> None:
+    with _open(mlp()) as session:
+        session.run(None, _feeds(mlp()))
+    gc.collect()
+    assert gpu.events == ["context gone", "engine gone", "runtime gone"]
+
+
+def test_an_engine_that_is_replaced_is_released(gpu: StandInLibrary) -> None:
+    model = mlp("N")
+    with _open(model) as session:
+        for size in (1, 2, 3):
+            session.run(None, _feeds(model, size))
+        gc.collect()
+        assert gpu.events.count("engine gone") >= 1
+
+
+def test_runs_are_captured_where_asked(gpu: StandInLibrary) -> None:
+    for wanted in (False, True):
+        with _open(mlp(), nv_cuda_graph_enable=wanted) as session:
+            session.run(None, _feeds(mlp()))
+        assert gpu.graphs.pop() is wanted
+
+
+def test_runs_go_to_the_callers_stream(gpu: StandInLibrary) -> None:
+    stream = Stream(gpu.machine, 0, gpu.machine.new_handle())
+    feeds = _feeds(mlp())
+    with _open(mlp(), user_compute_stream=str(stream.ptr)) as session:
+        assert_close(session.run(None, feeds), _wanted(mlp(), feeds))
+    assert ("engine", stream.ptr, 0) in gpu.machine.log
+
+
+@pytest.mark.parametrize(
+    "call", ["create_execution_context", "set_input_shape", "set_tensor_address", "execute_async_v3"]
+)
+def test_a_call_that_fails_falls_back_and_says_why(call: str, gpu: StandInLibrary) -> None:
+    feeds = _feeds(mlp())
+    with _open(mlp()) as session:
+        gpu.refuses = call
+        assert_close(session.run(None, feeds), _wanted(mlp(), feeds))
+        (entry,) = session.fallback_report
+        assert f"{call} was refused" in str(entry)
+
+
+def test_an_engine_that_does_not_load_falls_back_and_says_why(gpu: StandInLibrary) -> None:
+    gpu.refuses = "deserialize_cuda_engine"
+    feeds = _feeds(mlp())
+    with _open(mlp()) as session:
+        assert set(session.placement.counts()) == {"CPUExecutionProvider"}
+        assert "deserialize_cuda_engine was refused" in str(session.fallback_report)
+        assert_close(session.run(None, feeds), _wanted(mlp(), feeds))
+
+
+def test_a_build_that_takes_too_long_falls_back() -> None:
+    feeds = _feeds(cnn())
+    with _open(cnn(), build_seconds=0.01) as session:
+        assert "took longer than 0.01 seconds" in str(session.fallback_report)
+        assert_close(session.run(None, feeds), _wanted(cnn(), feeds))
+
+
+def test_the_next_provider_runs_until_the_background_has_built() -> None:
+    """In this session; the next one has the engine."""
+    feeds = _feeds(cnn())
+    with _open(cnn(), build_in_background=True) as session:
+        assert set(session.placement.counts()) == {"CPUExecutionProvider"}
+        assert "is being built in the background" in str(session.fallback_report)
+        assert_close(session.run(None, feeds), _wanted(cnn(), feeds))
+    for thread in engine_source.background_builds():
+        thread.join()
+    with _open(cnn(), build_in_background=True) as session:
+        assert set(session.placement.counts()) == {NAME}
+        assert_close(session.run(None, feeds), _wanted(cnn(), feeds))
+
+
+def test_a_run_that_is_ended_ends_its_build(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """And leaves nothing of it."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    model, options = cnn("N"), ort.RunOptions()
+    with _open(model) as session:
+        threading.Timer(0.2, lambda: setattr(options, "terminate", True)).start()
+        with pytest.raises(ort.OrtPyError):
+            session.run(None, _feeds(model), options)
+    assert not left_behind(tmp_path)
+
+
+def test_values_without_elements_are_left_to_the_next_provider() -> None:
+    model = mlp("N")
+    feeds = _feeds(model)
+    feeds["x"] = feeds["x"][:0]
+    with _open(model) as session:
+        assert_close(session.run(None, feeds), _wanted(model, feeds))
+        assert session.fallback_report
+
+
+def test_a_compiled_model_holds_the_engine(builds: list[Any], tmp_path: Path) -> None:
+    """`.ortpy` files start without building."""
+    model = tmp_path / "m.onnx"
+    onnx.save(cnn(), model)
+    given = [(NAME, {"claim_small": True}), "CPUExecutionProvider"]
+    options = ort.SessionOptions()
+    options.pin_cpu, options.cost_model = True, "always"
+    ort.compile_model(str(model), str(tmp_path / "m.ortpy"), options, providers=given)
+    assert len(builds) == 1
+    shutil.rmtree(tmp_path / "cache", ignore_errors=True)
+    feeds = _feeds(cnn())
+    with ort.InferenceSession(str(tmp_path / "m.ortpy")) as session:
+        assert set(session.placement.counts()) == {NAME}
+        assert_close(session.run(None, feeds), _wanted(cnn(), feeds))
+    assert len(builds) == 1
