@@ -26,7 +26,7 @@ from ort_py_tensorrt.toolkit import Toolkit
 from ort_py_tensorrt.variants import Variant
 from ort_py_tensorrt.wishes import Wishes
 
-__all__ = ["Embedded", "is_context", "make_node", "problems", "read", "refusal"]
+__all__ = ["Embedded", "engine_of", "is_context", "make_node", "problems", "read", "refusal"]
 
 _FORMAT = "ort-py 1"
 
@@ -118,7 +118,7 @@ def problems(attributes: Mapping[str, Any], toolkit: Toolkit) -> list[str]:
         found.append("it is a part of the engine of another node")
     wanted = _notes(attributes).get("sha256")
     if attributes.get("embed_mode", 1) and wanted is not None:
-        engine = _engine(attributes)
+        engine = engine_of(attributes)
         if hashlib.sha256(engine).hexdigest() != wanted:
             found.append("its engine is damaged")
     return found
@@ -142,7 +142,7 @@ def read(node: NodeSpec, toolkit: Toolkit, wishes: Wishes) -> Embedded:
     """
     attributes = node.attributes
     if attributes.get("embed_mode", 1):
-        engine = _engine(attributes)
+        engine = engine_of(attributes)
     else:
         engine = _from_file(_text(attributes.get("ep_cache_context")), Path(wishes.engine_folder))
     notes = _notes(attributes)
@@ -157,7 +157,8 @@ def read(node: NodeSpec, toolkit: Toolkit, wishes: Wishes) -> Embedded:
     )
 
 
-def _engine(attributes: Mapping[str, Any]) -> bytes:
+def engine_of(attributes: Mapping[str, Any]) -> bytes:
+    """Return the engine that a node contains."""
     found = attributes.get("ep_cache_context", b"")
     return found.encode("utf-8") if isinstance(found, str) else bytes(found)
 

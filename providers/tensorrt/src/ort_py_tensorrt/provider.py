@@ -69,6 +69,7 @@ class EngineProvider(IExecutionProvider):
         self.toolkit.detailed = self.toolkit.detailed or self.wishes.detailed_log
         self.cache = open_cache(self.toolkit, self.wishes)
         self._opened = self._open_device()
+        self._holds_engines = False
 
     def _open_device(self) -> OpenDevice | None:
         return open_device(self.wishes.cuda)
@@ -96,18 +97,20 @@ class EngineProvider(IExecutionProvider):
 
     @property
     def checks_inputs(self) -> bool:
-        """False: what engines do with sizes that the specification forbids is not documented."""
-        return False
+        """True for a model that holds engines, whose shapes are compared with those that they were built for. False for
+        others: what an engine does with sizes that the specification forbids is not documented.
+        """
+        return self._holds_engines
 
     @property
     def computes_empty_values(self) -> bool:
-        """False: no engine has run yet, so it is not known."""
-        return False
+        """As `checks_inputs`: no engine has run yet, so it is not known what it does with such values."""
+        return self._holds_engines
 
     @property
     def computes_late_broadcasts(self) -> bool:
-        """False: as `computes_empty_values`."""
-        return False
+        """As `checks_inputs`."""
+        return self._holds_engines
 
     def precision_refusal(self, precision: str) -> str | None:
         """Engines compute in each of the three."""
@@ -126,24 +129,21 @@ class EngineProvider(IExecutionProvider):
         return self.opened.new_stream()
 
     def get_capability(self, graph: GraphView, kernels: KernelLookup) -> Capability:
-        """Claim groups of nodes that the parser takes and that pay, and engines that the model contains."""
-        reasons: dict[int, str] = {}
-        able: list[int] = []
-        engines: list[int] = []
-        for node in graph.nodes:
-            if context_nodes.is_context(node):
-                reason = context_nodes.refusal(node, self.toolkit, self.wishes)
-                if reason is None:
-                    engines.append(node.index)
-            else:
-                reason = nodes.refusal(node, graph, self.variant, self.wishes)
-                if reason is None:
-                    able.append(node.index)
-            if reason is not None:
-                reasons[node.index] = reason
+        """Claim groups of nodes that the parser takes and that pay. Of a model that holds engines, these alone: it was
+        divided when it was written.
+        """
+        if any(context_nodes.is_context(node) for node in graph.nodes):
+            self._holds_engines = True
+            return self._engines_of(graph)
+        reasons = {
+            node.index: reason
+            for node in graph.nodes
+            if (reason := nodes.refusal(node, graph, self.variant, self.wishes)) is not None
+        }
+        able = [node.index for node in graph.nodes if node.index not in reasons]
         found = find(graph, able, lambda graph, group: refusals_of(self.toolkit, graph, group), self.wishes.iterations)
         reasons |= found.reasons
-        claims = [Claim((index,), ClaimKind.COMPILE, "an engine of the model") for index in engines]
+        claims: list[Claim] = []
         for group in found.groups:
             small = nodes.group_refusal([graph.nodes[index] for index in group], self.wishes)
             if small is None:
@@ -255,6 +255,20 @@ class EngineProvider(IExecutionProvider):
 
     def _load(self, plan: bytes) -> Engine:
         return load_engine(self.toolkit, plan, ContextSettings(self.opened.allocator.empty, self.wishes.graphs))
+
+    def _engines_of(self, graph: GraphView) -> Capability:
+        """Claim the engines that a model holds."""
+        claims: list[Claim] = []
+        refusals: list[Refusal] = []
+        for node in graph.nodes:
+            reason: str | None = "the model holds engines, and this node was left out of them"
+            if context_nodes.is_context(node):
+                reason = context_nodes.refusal(node, self.toolkit, self.wishes)
+            if reason is None:
+                claims.append(Claim((node.index,), ClaimKind.COMPILE, "an engine of the model"))
+            else:
+                refusals.append(Refusal(node.index, reason))
+        return Capability(tuple(claims), tuple(refusals))
 
     def _embedded(self, region: RegionView) -> CompiledRegion:
         (node,) = region.nodes
