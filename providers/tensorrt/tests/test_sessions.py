@@ -233,6 +233,15 @@ def test_runs_are_captured_where_asked(gpu: StandInLibrary) -> None:
         assert gpu.graphs.pop() is wanted
 
 
+def test_kernels_that_are_compiled_at_loading_are_kept(tmp_path: Path) -> None:
+    """By engine, for the next process."""
+    for _ in range(3):
+        with _open(mlp(), nv_runtime_cache_path=str(tmp_path / "kernels")) as session:
+            session.run(None, _feeds(mlp()))
+    (file,) = (tmp_path / "kernels").iterdir()
+    assert file.read_bytes().endswith(b"kernels++")
+
+
 def test_runs_go_to_the_callers_stream(gpu: StandInLibrary) -> None:
     stream = Stream(gpu.machine, 0, gpu.machine.new_handle())
     feeds = _feeds(mlp())

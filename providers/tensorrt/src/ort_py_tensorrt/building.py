@@ -122,7 +122,7 @@ def _set(config: Any, flag: Any, wanted: bool) -> None:
 
 
 def _monitor(toolkit: Toolkit, progress: Progress) -> Any:
-    base = toolkit.module.IProgressMonitor
+    base: Any = toolkit.module.IProgressMonitor
 
     class Monitor(base):  # type: ignore[misc]  # the library has no types
         def __init__(self) -> None:

@@ -53,7 +53,7 @@ def region_key(toolkit: Toolkit, model: RegionModel, wishes: Wishes, capability:
     digest = hashlib.blake2b(digest_size=32)
     for name, array in model.weights.items():
         digest.update(f"{name} {array.dtype.name} {array.shape} ".encode())
-        digest.update(memoryview(array.reshape(-1).view("u1")))
+        digest.update(array.reshape(-1).view("u1").data)
     return EngineKey(
         code_key(
             [

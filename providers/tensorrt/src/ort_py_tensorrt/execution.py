@@ -9,6 +9,7 @@ arguments of the calls. Comes after `toolkit`; does not depend on sessions.
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import threading
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -18,6 +19,7 @@ import numpy as np
 
 from ort_py.errors import EPFail
 from ort_py.lazy_dataclass import dataclass
+from ort_py_cuda.code.cache import CodeCache, code_key
 from ort_py_tensorrt.profiles import Profile, Range
 from ort_py_tensorrt.toolkit import Toolkit
 
@@ -46,10 +48,12 @@ class ContextSettings:
     Attributes:
         allocate: Makes an array of the device: shape and type.
         graphs: Whether the library captures runs, and replays them.
+        kernels: Keeps the kernels that TensorRT-RTX compiles when a context is made; None where they are not kept.
     """
 
     allocate: Callable[[tuple[int, ...], np.dtype[Any]], Any]
     graphs: bool = False
+    kernels: CodeCache | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,10 +79,13 @@ class Engine:
         runtime: The library's runtime, which has to live as long.
         native: The library's engine.
         settings: How contexts are made.
+        name: Identifies its content.
     """
 
-    def __init__(self, toolkit: Toolkit, runtime: Any, native: Any, settings: ContextSettings) -> None:
+    def __init__(self, toolkit: Toolkit, runtime: Any, native: Any, settings: ContextSettings, name: str = "") -> None:
         self.toolkit = toolkit
+        self._name = name
+        self._kernels: Any = None
         self._runtime = runtime
         self._native: Any = native
         self._settings = settings
@@ -149,11 +156,24 @@ class Engine:
             native, self._native = self._native, None
         for context in idle:
             context.close()
+        if self._kernels is not None and self._settings.kernels is not None:
+            self._settings.kernels.put(self._name, bytes(self._kernels.serialize()))
+            self._kernels = None
         del native
         self._runtime = None
 
     def _tensor(self, name: str) -> Tensor:
         return Tensor(name, _dtype(self._native.get_tensor_dtype(name)), tuple(self._native.get_tensor_shape(name)))
+
+    def _kernel_cache(self, configuration: Any, kept: CodeCache) -> Any:
+        """Return the kernels of all contexts: those that another process has left, if they fit this device."""
+        with self._lock:
+            if self._kernels is None:
+                self._kernels = configuration.create_runtime_cache()
+                found = kept.get(self._name)
+                if found is not None:
+                    self._kernels.deserialize(found)  # refuses what does not fit, and is empty then
+            return self._kernels
 
     def _new_context(self) -> Context:
         library, settings = self.toolkit.module, self._settings
@@ -162,6 +182,8 @@ class Engine:
             if self.toolkit.variant.compiles_ahead:
                 configuration = self._native.create_runtime_config()
                 configuration.set_execution_context_allocation_strategy(strategy)
+                if settings.kernels is not None:
+                    configuration.set_runtime_cache(self._kernel_cache(configuration, settings.kernels))
                 if settings.graphs:
                     configuration.cuda_graph_strategy = library.CudaGraphStrategy.WHOLE_GRAPH_CAPTURE
                 native = self._native.create_execution_context(configuration)
@@ -224,14 +246,15 @@ class Context:
         Raises:
             EPFail: The library refuses a shape, an address or the run.
         """
+        held: list[Any] = []  # until the run is enqueued: its memory would be given to an output
         with self._engine.toolkit.errors() as errors:
             for name, array in inputs:
                 shape = tuple(array.shape)
                 if self._shapes.get(name) != shape:
                     self._expect(self._native.set_input_shape(name, shape), f"the shape {shape} of '{name}'", errors)
                     self._shapes[name] = shape
-                aligned = array if _address(array) % _ALIGNMENT == 0 else array.copy()
-                self._expect(self._native.set_tensor_address(name, _address(aligned)), f"memory of '{name}'", errors)
+                held.append(array if _address(array) % _ALIGNMENT == 0 else array.copy())
+                self._expect(self._native.set_tensor_address(name, _address(held[-1])), f"memory of '{name}'", errors)
             missing = self._native.infer_shapes()
             self._expect(not missing, f"a run without {', '.join(map(str, missing))}", errors)
             made = [self._output(name, array, errors) for name, array in outputs]
@@ -271,7 +294,7 @@ class Context:
         return array
 
     def _allocator(self, allocation: _Allocation) -> Any:
-        base = self._engine.toolkit.module.IOutputAllocator
+        base: Any = self._engine.toolkit.module.IOutputAllocator
 
         class Allocator(base):  # type: ignore[misc]  # the library has no types
             def __init__(self) -> None:
@@ -337,7 +360,8 @@ def load_engine(toolkit: Toolkit, plan: bytes, settings: ContextSettings) -> Eng
             f"{toolkit.variant.title} {toolkit.version} does not load an engine: {_said(errors)}.",
             fix="Build the engine with this version, for this device.",
         )
-    return Engine(toolkit, runtime, native, settings)
+    name = code_key([toolkit.variant.module, toolkit.version, hashlib.sha256(plan).hexdigest()])
+    return Engine(toolkit, runtime, native, settings, name)
 
 
 def _dtype(kind: Any) -> np.dtype[Any]:
@@ -352,7 +376,8 @@ def _dtype(kind: Any) -> np.dtype[Any]:
             f"An engine reads or writes {kind}, which is no type of arrays.",
             fix="Leave the region to the next provider.",
         )
-    return np.dtype(found)
+    made: np.dtype[Any] = np.dtype(found)
+    return made
 
 
 def _said(errors: Sequence[str]) -> str:

@@ -76,7 +76,8 @@ def write_request(folder: Path, request: Request) -> None:
 def read_request(folder: Path) -> Request:
     """Read a request. Weights are mapped."""
     told = json.loads((folder / "request.json").read_text(encoding="utf-8"))
-    file, weights = folder / "weights", {}
+    file = folder / "weights"
+    weights: dict[str, np.ndarray[Any, Any]] = {}
     for one in told["weights"]:
         dtype, shape = _dtype(one["dtype"]), tuple(one["shape"])
         count = int(np.prod(shape, dtype=np.int64))

@@ -165,7 +165,7 @@ def _follow(
         if "error" in told:
             reasons = [str(told["error"]), *map(str, told.get("why", ()))]
         elif "text" in told:
-            _logger.log(_LEVELS.get(told.get("severity"), logging.INFO), "%s", told["text"])
+            _logger.log(_LEVELS.get(int(told.get("severity", 3)), logging.INFO), "%s", told["text"])
         elif "phase" in told and step is not None:
             step(str(told["phase"]), int(told["step"]), int(told["steps"]))
 

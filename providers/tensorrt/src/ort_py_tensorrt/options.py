@@ -62,9 +62,6 @@ def _shared(prefix: str) -> tuple[OptionSpec, ...]:
         ),
         OptionSpec(f"{prefix}_profile_max_shapes", str, "", "Largest sizes of these inputs."),
         OptionSpec(f"{prefix}_profile_opt_shapes", str, "", "Sizes of these inputs that engines are optimised for."),
-        OptionSpec(
-            f"{prefix}_cuda_graph_enable", bool, False, "Capture what runs of one shape enqueue, and replay it."
-        ),
     )
 
 
@@ -112,6 +109,7 @@ _TRT_ONLY: tuple[OptionSpec, ...] = (
 )
 
 _NV_ONLY: tuple[OptionSpec, ...] = (
+    OptionSpec("nv_cuda_graph_enable", bool, False, "Let TensorRT-RTX capture what runs enqueue, and replay it."),
     OptionSpec("nv_max_shared_mem_size", int, 0, "Bytes of shared memory of a block; 0 leaves it to TensorRT-RTX."),
     OptionSpec("nv_runtime_cache_path", str, "", "Folder of the kernels that are compiled when engines are loaded."),
     OptionSpec(
@@ -132,6 +130,7 @@ OPTIONS: tuple[OptionSpec, ...] = tuple({one.name: one for table in _TABLES.valu
 """All options of both providers."""
 
 WITHOUT_MEANING: dict[str, str] = {
+    "trt_cuda_graph_enable": "runs of TensorRT are not captured yet; TensorRT-RTX captures them itself",
     "trt_int8_enable": "networks are strongly typed: QuantizeLinear and DequantizeLinear in the model say what is int8",
     "trt_int8_calibration_table_name": "see trt_int8_enable",
     "trt_int8_use_native_calibration_table": "see trt_int8_enable",

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 from ort_py.contracts import (
@@ -29,6 +30,7 @@ from ort_py.contracts import (
 )
 from ort_py.devices import Device
 from ort_py.errors import EPFail
+from ort_py_cuda.code.cache import CodeCache
 from ort_py_cuda.memory.failures import failure_kind
 from ort_py_cuda.modules import cupy
 from ort_py_cuda.opening import OpenDevice, open_device
@@ -254,7 +256,11 @@ class EngineProvider(IExecutionProvider):
         return EngineRegion(border, self._load, source, self.device.index, self.facts)
 
     def _load(self, plan: bytes) -> Engine:
-        return load_engine(self.toolkit, plan, ContextSettings(self.opened.allocator.empty, self.wishes.graphs))
+        kernels, folder = None, self.wishes.runtime_cache_folder
+        if folder and self.variant.compiles_ahead:
+            kernels = CodeCache(Path(folder))
+        settings = ContextSettings(self.opened.allocator.empty, self.wishes.graphs, kernels)
+        return load_engine(self.toolkit, plan, settings)
 
     def _engines_of(self, graph: GraphView) -> Capability:
         """Claim the engines that a model holds."""

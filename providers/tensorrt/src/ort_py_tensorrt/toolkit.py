@@ -82,7 +82,7 @@ class Toolkit:
             _logger.info("%s", text)
 
     def _make_logger(self) -> Any:
-        base = self.module.ILogger
+        base: Any = self.module.ILogger
 
         class Logger(base):  # type: ignore[misc]  # the library has no types
             def __init__(self, report: Any) -> None:
