@@ -64,6 +64,7 @@ ROUTES: dict[str, Route] = {
     "NvTensorRTRTXExecutionProvider": Route(
         "NVIDIA",
         _GPU,
+        own="ort-py-tensorrt",
         plugin="onnxruntime-ep-nv-tensorrt-rtx-cu13",
         library="nv_tensorrt_rtx",
         options=(
@@ -76,6 +77,7 @@ ROUTES: dict[str, Route] = {
     "TensorrtExecutionProvider": Route(
         "NVIDIA",
         _GPU,
+        own="ort-py-tensorrt",
         variant="onnxruntime-gpu",
         library="tensorrt",
         options=(
