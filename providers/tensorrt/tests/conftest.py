@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from ort_py_tensorrt import availability, engine_source
+from ort_py_tensorrt import availability, engine_source, jobs
 from ort_py_tensorrt import toolkit as toolkit_room
 from ort_py_tensorrt.installed import Installed
 from ort_py_tensorrt.job_files import Request
@@ -42,7 +42,7 @@ def gpu(
     use_machine(machine)
     real = open_toolkit(RTX).module if find_spec(RTX.module) is not None else None
     library = StandInLibrary(machine, real)
-    build = engine_source.run_build
+    build = jobs.run_build
 
     def building(asked: Request, **options: Any) -> tuple[bytes, bytes | None]:
         plan, times = build(asked, **options)

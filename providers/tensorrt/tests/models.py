@@ -16,7 +16,7 @@ __all__ = ["bert", "cnn", "mlp", "vit", "with_weights"]
 WIDTH = 32
 
 
-def with_weights(text: str, weights: Mapping[str, tuple[int, ...]], seed: int = 7, **given: Any) -> onnx.ModelProto:
+def with_weights(text: str, weights: Mapping[str, tuple[int, ...]], *, seed: int = 7, **given: Any) -> onnx.ModelProto:
     """Make a model of text, with random weights of these shapes and the arrays that are given."""
     random = np.random.default_rng(seed)
     model = model_from_text(text)
@@ -29,7 +29,7 @@ def with_weights(text: str, weights: Mapping[str, tuple[int, ...]], seed: int = 
 def mlp(rows: int | str = 4, seed: int = 7) -> onnx.ModelProto:
     """Two products."""
     text = f"g (float[{rows}, 32] x) => (float[{rows}, 16] y) {{ a = MatMul(x, w) b = Relu(a) y = MatMul(b, v) }}"
-    return with_weights(text, {"w": (32, 64), "v": (64, 16)}, seed)
+    return with_weights(text, {"w": (32, 64), "v": (64, 16)}, seed=seed)
 
 
 def cnn(batch: int | str = 1) -> onnx.ModelProto:
@@ -56,12 +56,12 @@ def _layer(name: str) -> tuple[str, dict[str, tuple[int, ...]]]:
         {p}o3 = MatMul({p}o2, {p}wo) {p}r0 = Add({p}x, {p}o3) {p}n0 = LayerNormalization({p}r0, {p}g0, {p}h0)
         {p}f0 = MatMul({p}n0, {p}w0) {p}f1 = Gelu({p}f0) {p}f2 = MatMul({p}f1, {p}w1)
         {p}r1 = Add({p}n0, {p}f2) {p}z = LayerNormalization({p}r1, {p}g1, {p}h1)"""
-    square = {f"{p}w{one}": (WIDTH, WIDTH) for one in "qkvo"}
-    vectors = {f"{p}{one}": (WIDTH,) for one in ("g0", "h0", "g1", "h1")}
+    square: dict[str, tuple[int, ...]] = {f"{p}w{one}": (WIDTH, WIDTH) for one in "qkvo"}
+    vectors: dict[str, tuple[int, ...]] = {f"{p}{one}": (WIDTH,) for one in ("g0", "h0", "g1", "h1")}
     return text, square | vectors | {f"{p}w0": (WIDTH, 2 * WIDTH), f"{p}w1": (2 * WIDTH, WIDTH)}
 
 
-def _constants() -> dict[str, np.ndarray[Any, Any]]:
+def _constants() -> dict[str, Any]:
     return {
         "heads": np.array([0, 0, 2, WIDTH // 2]),
         "joined": np.array([0, 0, WIDTH]),

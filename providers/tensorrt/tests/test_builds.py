@@ -10,6 +10,7 @@ import tempfile
 import time
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
@@ -22,8 +23,9 @@ from ort_py_tensorrt.job_files import read_request, write_request
 from ort_py_tensorrt.jobs import run_build
 from ort_py_tensorrt.profiles import Profile
 from ort_py_tensorrt.toolkit import Toolkit
+from ort_py_tensorrt.variants import RTX
 from providers.tensorrt.tests.asking import left_behind, request_of
-from providers.tensorrt.tests.models import bert, cnn, mlp, vit
+from providers.tensorrt.tests.models import bert, cnn, mlp, vit, with_weights
 
 pytestmark = pytest.mark.usefixtures("toolkit")
 
@@ -94,6 +96,35 @@ def test_other_devices_can_be_named(toolkit: Toolkit) -> None:
     assert build(toolkit, request.model, request.profile, request.wishes)[0].startswith(MAGIC)
 
 
+def test_a_library_that_measures_gets_its_times_and_gives_them_back(toolkit: Toolkit) -> None:
+    """TensorRT-RTX stands in for TensorRT: it takes times, and warns that it has no use for them."""
+    measuring = Toolkit(replace(RTX, compiles_ahead=False), toolkit.module)
+    request = request_of(mlp())
+    with pytest.warns(DeprecationWarning, match="Timing cache operations are no-ops"):
+        engine, times = build(measuring, request.model, request.profile, request.wishes, times=b"")
+    assert engine.startswith(MAGIC)
+    assert isinstance(times, bytes)
+
+
+def test_settings_of_the_builder_are_taken(toolkit: Toolkit) -> None:
+    """Every option that reaches it at once."""
+    request = request_of(mlp(), use_tf32=True, nv_max_workspace_size=1 << 28, nv_max_shared_mem_size=48 << 10)
+    wishes = replace(request.wishes, strict_nans=False, level=2, auxiliary_streams=0)
+    engine, _ = build(toolkit, request.model, request.profile, wishes)
+    assert engine.startswith(MAGIC)
+
+
+def test_a_quantised_model_is_built(toolkit: Toolkit) -> None:
+    """Its QuantizeLinear and DequantizeLinear say what is computed in 8 bits."""
+    text = """g (float[4, 32] x) => (float[4, 16] y) {
+        a = QuantizeLinear(x, s, z) b = DequantizeLinear(a, s, z) c = DequantizeLinear(w, t, z) y = MatMul(b, c) }"""
+    weights = np.random.default_rng(1).integers(-128, 128, (32, 16), dtype=np.int8)
+    scales: dict[str, Any] = {"s": np.float32(0.05), "t": np.float32(0.01)}
+    request = request_of(with_weights(text, {}, w=weights, z=np.int8(0), **scales))
+    engine, _ = build(toolkit, request.model, request.profile, request.wishes)
+    assert engine.startswith(MAGIC)
+
+
 def test_steps_are_reported() -> None:
     steps: list[tuple[str, int, int]] = []
     run_build(request_of(mlp()), step=lambda *step: steps.append(step))
@@ -132,7 +163,7 @@ def test_a_cancelled_build_leaves_nothing(folder: Path) -> None:
             raise _Stopped
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(jobs.subprocess, "Popen", starting)
+        patch.setattr(subprocess, "Popen", starting)
         with pytest.raises(_Stopped):
             run_build(request_of(cnn()), check=check)
     (child,) = started

@@ -14,6 +14,7 @@ from onnx import helper
 
 import ort_py as ort
 from ort_py.cli.main import main
+from ort_py_cuda import availability
 from ort_py_kit.tolerances import assert_close
 from ort_py_tensorrt import checking, context_nodes, engine_source
 from ort_py_tensorrt.context_nodes import Embedded, make_node, problems
@@ -180,7 +181,7 @@ def test_the_engines_of_a_model_are_checked_without_a_session(
     _, target = _compile(tmp_path, cnn())
     capsys.readouterr()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(checking.cuda, "examine", lambda: False)
+        patch.setattr(availability, "examine", lambda: False)
         assert checking.main([str(target)]) == 0
         assert capsys.readouterr().out.startswith(f"tensorrt_rtx_0: {NAME}, ")
         (report,) = checking.check_model(target)

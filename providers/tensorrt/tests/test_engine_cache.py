@@ -10,6 +10,7 @@ import onnx
 import pytest
 
 from ort_py.contracts import SessionContext
+from ort_py.errors import EPFail
 from ort_py_tensorrt import engine_source
 from ort_py_tensorrt.engine_cache import EngineCache, open_cache, region_key
 from ort_py_tensorrt.engine_source import EngineSource, background_builds
@@ -160,7 +161,7 @@ def test_a_build_in_the_background_that_fails_is_logged(
     kit: Toolkit, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     def build(request: Request, **_options: Any) -> tuple[bytes, None]:
-        raise engine_source.EPFail("no engine")
+        raise EPFail("no engine")
 
     monkeypatch.setattr(engine_source, "run_build", build)
     source = _source(kit, tmp_path)

@@ -6,6 +6,7 @@ regions are cut, fed, ordered and released as the engine of ort-py demands, in e
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
@@ -26,6 +27,7 @@ class TestTensorrtRtx(ProviderSuite):
     provider = "NvTensorRTRTXExecutionProvider"
     options: ClassVar[dict[str, object]] = {"claim_small": True, "nv_engine_cache_enable": False}
     cases = False
+    expected_failures = Path(__file__).with_name("stand_in.xfail.txt")
 
     @pytest.fixture(autouse=True)
     def _engines(self, toolkit: Toolkit, gpu: StandInLibrary, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -74,7 +74,7 @@ def test_a_device_to_build_for_is_one_that_exists() -> None:
 
 
 def test_shapes_are_read_as_onnxruntime_writes_them() -> None:
-    shapes = {
+    shapes: dict[str, Any] = {
         f"nv_profile_{kind}_shapes": f"a:b:{size}x3,y:1x{size}" for kind, size in (("min", 1), ("opt", 2), ("max", 4))
     }
     found = wishes(RTX, **shapes)
@@ -84,6 +84,10 @@ def test_shapes_are_read_as_onnxruntime_writes_them() -> None:
 
 
 def test_shapes_out_of_order_are_refused() -> None:
-    shapes = {"trt_profile_min_shapes": "x:4", "trt_profile_opt_shapes": "x:2", "trt_profile_max_shapes": "x:8"}
+    shapes: dict[str, Any] = {
+        "trt_profile_min_shapes": "x:4",
+        "trt_profile_opt_shapes": "x:2",
+        "trt_profile_max_shapes": "x:8",
+    }
     with pytest.raises(OptionError, match="profile of input 'x'"):
         wishes(**shapes)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from ort_py.errors import OptionError
@@ -9,7 +11,11 @@ from ort_py_tensorrt.profiles import Profile, Range, declared
 from providers.tensorrt.tests.asking import region_of, rtx_wishes
 
 OPEN = "g (float[N, 32] x, float[32, 8] w) => (float[N, 8] y) { y = MatMul(x, w) }"
-GIVEN = {"nv_profile_min_shapes": "x:1x32", "nv_profile_opt_shapes": "x:4x32", "nv_profile_max_shapes": "x:9x32"}
+GIVEN: dict[str, Any] = {
+    "nv_profile_min_shapes": "x:1x32",
+    "nv_profile_opt_shapes": "x:4x32",
+    "nv_profile_max_shapes": "x:9x32",
+}
 
 
 def test_declared_sizes_are_the_profile() -> None:
@@ -31,7 +37,7 @@ def test_given_sizes_are_the_profile_of_their_input() -> None:
 
 @pytest.mark.parametrize("shape", ["4x33", "4", "4x32x1"])
 def test_given_sizes_that_the_model_does_not_have_are_refused(shape: str) -> None:
-    given = {f"nv_profile_{kind}_shapes": f"x:{shape}" for kind in ("min", "opt", "max")}
+    given: dict[str, Any] = {f"nv_profile_{kind}_shapes": f"x:{shape}" for kind in ("min", "opt", "max")}
     with pytest.raises(OptionError, match="profile of input 'x' does not fit the model"):
         declared(region_of(OPEN).inputs, rtx_wishes(**given))
 

@@ -45,8 +45,8 @@ def build(
     Raises:
         EPFail: The parser refuses the model, or the builder finds no implementation.
     """
-    made = parse(toolkit, model)
-    with toolkit.errors() as errors:
+    with toolkit.compiling() as errors:
+        made = parse(toolkit, model)
         config = _configured(toolkit, made, profile, wishes)
         cache = None
         if times is not None and not toolkit.variant.compiles_ahead:

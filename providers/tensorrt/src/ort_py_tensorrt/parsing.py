@@ -43,21 +43,8 @@ class Network:
 
 def ask(toolkit: Toolkit, model: RegionModel) -> Verdict:
     """Ask the parser about a model, in its own words."""
-    made = _network(toolkit)
-    with toolkit.errors():
-        if model.weights:
-            # The same check as `supports_model_v2`, which takes no weights by address.
-            _load(made.parser, model)
-            taken = bool(made.parser.parse_model_proto())
-        else:
-            taken = bool(made.parser.supports_model_v2(model.proto.SerializeToString()))
-            if taken:  # only a network says which inputs decide shapes
-                made = _network(toolkit)
-                taken = bool(made.parser.parse(model.proto.SerializeToString()))
-    if taken:
-        inputs = [made.network.get_input(number) for number in range(made.network.num_inputs)]
-        return Verdict({}, sizes_from=tuple(one.name for one in inputs if one.is_shape_tensor))
-    return _refusals(toolkit, made.parser, model)
+    with toolkit.compiling():
+        return _answer(toolkit, model)
 
 
 def parse(toolkit: Toolkit, model: RegionModel) -> Network:
@@ -66,18 +53,34 @@ def parse(toolkit: Toolkit, model: RegionModel) -> Network:
     Raises:
         EPFail: The parser does not take it.
     """
-    made = _network(toolkit)
-    with toolkit.errors() as errors:
+    with toolkit.compiling() as errors:
+        made = _network(toolkit)
         _load(made.parser, model)
         if not made.parser.parse_model_proto():
             found = _refusals(toolkit, made.parser, model)
             reasons = [*([found.whole] if found.whole else []), *found.refused.values()]
             raise EPFail(
-                f"{toolkit.variant.title}'s parser does not take a region.",
-                why=reasons or errors,
+                f"{toolkit.variant.title}'s parser does not take a region: {'; '.join(reasons or errors)}",
                 fix="Leave the region to the next provider.",
             )
-    return Network(made.builder, made.network, made.parser, model)
+        return Network(made.builder, made.network, made.parser, model)
+
+
+def _answer(toolkit: Toolkit, model: RegionModel) -> Verdict:
+    made = _network(toolkit)
+    if model.weights:
+        # The same check as `supports_model_v2`, which takes no weights by address.
+        _load(made.parser, model)
+        taken = bool(made.parser.parse_model_proto())
+    else:
+        taken = bool(made.parser.supports_model_v2(model.proto.SerializeToString()))
+        if taken:  # only a network says which inputs decide shapes
+            made = _network(toolkit)
+            taken = bool(made.parser.parse(model.proto.SerializeToString()))
+    if taken:
+        inputs = [made.network.get_input(number) for number in range(made.network.num_inputs)]
+        return Verdict({}, sizes_from=tuple(one.name for one in inputs if one.is_shape_tensor))
+    return _refusals(toolkit, made.parser, model)
 
 
 def _network(toolkit: Toolkit) -> Network:

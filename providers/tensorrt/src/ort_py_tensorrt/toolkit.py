@@ -44,12 +44,22 @@ class Toolkit:
         self.module = module
         self.detailed = False
         self._collecting = threading.local()
+        self._lock = ProcessLock()
         self.logger = self._make_logger()
 
     @property
     def version(self) -> str:
         """The library's version."""
         return str(self.module.__version__)
+
+    @contextlib.contextmanager
+    def compiling(self) -> Iterator[list[str]]:
+        """Parse or build, while no other thread does: the library's parser is not documented as safe for threads.
+
+        Collects errors, as `errors` does.
+        """
+        with self._lock.held(), self.errors() as found:
+            yield found
 
     @contextlib.contextmanager
     def errors(self) -> Iterator[list[str]]:
