@@ -84,10 +84,7 @@ def test_shapes_are_read_as_onnxruntime_writes_them() -> None:
 
 
 def test_shapes_out_of_order_are_refused() -> None:
-    shapes: dict[str, Any] = {
-        "trt_profile_min_shapes": "x:4",
-        "trt_profile_opt_shapes": "x:2",
-        "trt_profile_max_shapes": "x:8",
-    }
+    sizes = {"min": 4, "opt": 2, "max": 8}
+    shapes: dict[str, Any] = {f"trt_profile_{kind}_shapes": f"x:{size}" for kind, size in sizes.items()}
     with pytest.raises(OptionError, match="profile of input 'x'"):
         wishes(**shapes)

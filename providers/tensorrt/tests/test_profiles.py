@@ -11,11 +11,8 @@ from ort_py_tensorrt.profiles import Profile, Range, declared
 from providers.tensorrt.tests.asking import region_of, rtx_wishes
 
 OPEN = "g (float[N, 32] x, float[32, 8] w) => (float[N, 8] y) { y = MatMul(x, w) }"
-GIVEN: dict[str, Any] = {
-    "nv_profile_min_shapes": "x:1x32",
-    "nv_profile_opt_shapes": "x:4x32",
-    "nv_profile_max_shapes": "x:9x32",
-}
+SIZES = {"min": 1, "opt": 4, "max": 9}
+GIVEN: dict[str, Any] = {f"nv_profile_{kind}_shapes": f"x:{size}x32" for kind, size in SIZES.items()}
 
 
 def test_declared_sizes_are_the_profile() -> None:
