@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,6 @@ import pytest
 from onnx import helper
 
 import ort_py as ort
-from ort_py.cli.main import main
 from ort_py_cuda import availability
 from ort_py_kit.tolerances import assert_close
 from ort_py_tensorrt import checking, context_nodes, engine_source
@@ -28,6 +28,13 @@ pytestmark = pytest.mark.usefixtures("toolkit", "gpu")
 
 NAME = "NvTensorRTRTXExecutionProvider"
 SHAPES = [f"nv_profile_{kind}_shapes=x:{size}x32" for kind, size in (("min", 1), ("opt", 4), ("max", 8))]
+
+
+def main(arguments: list[str]) -> int:
+    """Run the command `ort-py` in this process, in which the stand-in knows the engines that are built."""
+    (command,) = entry_points(group="console_scripts", name="ort-py")
+    code: int = command.load()(arguments)
+    return code
 
 
 @pytest.fixture(autouse=True)
