@@ -15,6 +15,12 @@ from ort_py_kit import ProviderSuite
 
 pytest.importorskip("ort_py_tensorrt", reason="ort-py-tensorrt is not installed")
 
+NAMES = ("TensorrtExecutionProvider", "NvTensorRTRTXExecutionProvider")
+_records = {record.name: record for record in ort_py.get_provider_records() if record.name in NAMES}
+_reasons = [f"{name}: {_records[name].reason}" for name in NAMES if name not in ort_py.get_available_providers()]
+if len(_reasons) == len(NAMES):
+    pytest.skip(f"neither can be used on this machine: {'; '.join(_reasons)}", allow_module_level=True)
+
 pytestmark = pytest.mark.nightly  # an engine for each case
 
 

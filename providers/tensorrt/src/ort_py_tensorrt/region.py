@@ -122,7 +122,8 @@ class EngineRegion(CompiledRegion):
             return self._engine
 
     def instantiate(self, frame: FrameResources) -> RegionInstance:
-        """Return a frame's state."""
+        """Return a frame's state. The engine's bytes were only needed to keep them elsewhere, which has happened."""
+        self._plan = None
         return _Instance(self, frame)
 
     def serialize(self) -> bytes | None:
@@ -130,10 +131,6 @@ class EngineRegion(CompiledRegion):
         if self._plan is None or self._profile is None:
             return None
         return pack(Artifact(self._facts, self._profile, self.border.inputs, self.border.outputs, self._plan))
-
-    def forget_plan(self) -> None:
-        """Release the engine's bytes, which are only needed for `serialize`."""
-        self._plan = None
 
     def remarks(self) -> Sequence[str]:
         """Say how often the engine was built again."""
