@@ -12,12 +12,12 @@ import struct
 from collections.abc import Callable
 from typing import NamedTuple, TypeAlias
 
-__all__ = ["R8", "R9", "R10", "RDX", "RSI", "Assembler", "At", "Constant", "Source"]
+__all__ = ["R8", "R9", "R10", "R11", "RBP", "RBX", "RDX", "RSI", "Assembler", "At", "Constant", "Source"]
 
 _WIDTH = 32
 """Bytes of a register."""
 
-R8, R9, R10, RSI, RDX = 8, 9, 10, 6, 2
+RDX, RBX, RBP, RSI, R8, R9, R10, R11 = 2, 3, 5, 6, 8, 9, 10, 11
 """Numbers of registers that hold addresses."""
 
 _OPCODES = {
@@ -133,7 +133,7 @@ class Assembler:
 
     def shift_left(self, target: int, source: int, count: int) -> None:
         """Append vpslld."""
-        self.vex(1, 1, 0x72, 6 - self._first, target, source, count)  # the rest of the opcode is no register
+        self.vex(1, 1, 0x72, 6 - self._first, target, source, count)  # 6 belongs to the opcode
 
     def compare(self, target: int, first: int, second: Source, kind: int) -> None:
         """Append vcmpps."""

@@ -1,9 +1,9 @@
 """Products of one row and fixed weights of float32 in machine code, for CPUs with AVX2.
 
 The weights have the layout that convolutions of 1 × 1 read there, so that runs of one row and of many hold one form of
-them: blocks of eight columns, each from the first number of a row to the last. One pass over the weights reads them in
-the order in which they lie, which is as fast as memory is; the convolution takes 1.2 to 1.4 times as long. Eight sums
-are kept for each column. A vector is added in front, and another one behind, where they are wanted.
+them: blocks of eight columns, each from the first number of a row to the last. Four blocks are read side by side, each
+in the order in which it lies. The convolution takes twice as long where weights come from the third-level cache, and
+1.1 times where they come from memory. A vector is added in front, and another one behind, where they are wanted.
 
 Comes after `own_code` and `picture_products`.
 """
@@ -14,7 +14,7 @@ import functools
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ort_py_onednn.binding.assembler import R8, R9, R10, RDX, RSI, Assembler, At
+from ort_py_onednn.binding.assembler import R8, R9, R10, R11, RBP, RBX, RDX, RSI, Assembler, At
 from ort_py_onednn.binding.constants import F32, Argument, Binary
 from ort_py_onednn.binding.descriptors import Desc
 from ort_py_onednn.binding.instructions import AVX2, AVX512
@@ -28,11 +28,60 @@ _TOGETHER = 4
 """Blocks of eight columns that a thread takes at once."""
 
 
+def _four(a: Assembler) -> None:
+    """Four blocks side by side: the memory has more to do at once than in one place, and a number of the row is read
+    once for 32 columns. Each block has two sums a column."""
+    a.digits(
+        "488b37"  # mov rsi, [rdi]
+        "488b4738"  # mov rax, [rdi + 56]
+        "48c1e008"  # shl rax, 8: bytes of a block
+        "4d8d1c00"  # lea r11, [r8 + rax]
+        "498d1c03"  # lea rbx, [r11 + rax]
+        "488d2c03"  # lea rbp, [rbx + rax]
+        "488b4738"  # mov rax, [rdi + 56]
+    )
+    for one in range(8):
+        a.do("vxorps", one, one, one)
+    a.digits("48837f3000")  # cmp qword [rdi + 48], 0
+    a.digits("0f84")  # jz inner
+    without = a.jump()
+    for one in range(_TOGETHER):
+        a.read(2 * one, At(R9, 32 * one))
+    a.land(without)
+    inner = a.size
+    for one in range(8):
+        number = 8 + one % 4
+        a.spread(number, At(RSI, 4 * one))
+        for place, base in enumerate((R8, R11, RBX, RBP)):
+            a.do("vfmadd231ps", 2 * place + one % 2, number, At(base, 32 * one))
+    a.digits(
+        "4883c620"  # add rsi, 32
+        "4981c000010000"  # add r8, 256
+        "4981c300010000"  # add r11, 256
+        "4881c300010000"  # add rbx, 256
+        "4881c500010000"  # add rbp, 256
+        "48ffc8"  # dec rax
+        "0f85"  # jnz inner
+    )
+    a.jump(inner)
+    for one in range(_TOGETHER):
+        a.do("vaddps", 2 * one, 2 * one, 2 * one + 1)
+    a.digits("48837f2000")  # cmp qword [rdi + 32], 0
+    a.digits("0f84")  # jz write
+    write = a.jump()
+    for one in range(_TOGETHER):
+        a.do("vaddps", 2 * one, 2 * one, At(R10, 32 * one))
+    a.land(write)
+    for one in range(_TOGETHER):
+        a.write(2 * one, At(RDX, 32 * one))
+
+
 def _code() -> bytes:
     """Code of ``void product(struct { void *row, *result; int64_t blocks, next; void *added, *weights, *bias; int64_t
     depth; } *)``, where blocks have eight columns and depth counts in eights."""
     a = Assembler()
     a.digits(BEGIN)
+    a.digits("5355")  # push rbx; push rbp
     claim = a.size
     a.digits(
         f"b8{_TOGETHER:02x}000000"  # mov eax, blocks
@@ -59,6 +108,13 @@ def _code() -> bytes:
         "4c8b5720"  # mov r10, [rdi + 32]
         "4901c2"  # add r10, rax
     )
+    a.digits(f"4883f9{_TOGETHER:02x}")  # cmp rcx, blocks
+    a.digits("0f85")  # jne block
+    fewer = a.jump()
+    _four(a)
+    a.digits("e9")  # jmp claim
+    a.jump(claim)
+    a.land(fewer)
     block = a.size
     a.digits(
         "488b37"  # mov rsi, [rdi]
@@ -101,7 +157,7 @@ def _code() -> bytes:
     a.digits("e9")  # jmp claim
     a.jump(claim)
     a.land(end)
-    a.digits("c5f87731c0c3")  # vzeroupper; xor eax, eax; ret
+    a.digits("c5f8775d5b31c0c3")  # vzeroupper; pop rbp; pop rbx; xor eax, eax; ret
     return a.code()
 
 
