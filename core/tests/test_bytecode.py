@@ -20,6 +20,7 @@ from typing import Any
 import pytest
 
 from core.tests.small_models import model_bytes, typed_identity
+from ort_py import bytecode
 from ort_py.bytecode import BytecodeArchive
 
 MODULES = 20
@@ -106,6 +107,18 @@ def test_served_modules_look_like_others(written: Package) -> None:
     plain = (written.load(), {name: _looks(module) for name, module in written.modules().items()})[1]
     written.served()
     assert {name: _looks(module) for name, module in written.modules().items()} == plain
+
+
+def test_what_a_process_compiled_is_not_compiled_by_the_next(package: Package, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bytecode, "_codes", {})
+    bytecode.compiled("value = 6 * 7")
+    package.write()
+    monkeypatch.setattr(bytecode, "_codes", {})
+    BytecodeArchive(package.archive)
+    monkeypatch.setattr("builtins.compile", None)
+    namespace: dict[str, Any] = {}
+    exec(bytecode.compiled("value = 6 * 7"), namespace)
+    assert namespace["value"] == 42
 
 
 def test_a_served_module_can_be_reloaded(written: Package) -> None:
@@ -262,6 +275,7 @@ def test_a_process_writes_the_archive_and_the_next_one_uses_it(tmp_path: Path) -
     model.write_bytes(model_bytes(typed_identity("float[2]")))
     code = f"""
 import sys, ort_py
+from ort_py import bytecode
 from ort_py.bytecode import BytecodeArchive
 session = ort_py.InferenceSession({str(model)!r})
 served = [name for name, module in sys.modules.items()

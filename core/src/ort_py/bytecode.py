@@ -2,10 +2,11 @@
 
 For each module, the interpreter looks into a folder, asks for the time of the source, and opens and reads a ``.pyc``.
 With three hundred modules this takes as long as running them. So a process copies the ``.pyc`` files of what it has
-imported into one file beside them, and later processes map that one. An entry counts only where the ``.pyc`` would:
-while the source has the time and the size that the interpreter noted in it. Everything else is imported as ever, and
-where the interpreter writes no bytecode, this file is not written either. Only submodules are served, and only from
-the first folder of their package, where the interpreter would look first; packages are found along `sys.path`.
+imported into one file beside them, with what it compiled itself, and later processes map that one. An entry counts only
+where the ``.pyc`` would: while the source has the time and the size that the interpreter noted in it. Everything else
+is imported as ever, and where the interpreter writes no bytecode, this file is not written either. Only submodules are
+served, and only from the first folder of their package, where the interpreter would look first; packages are found
+along `sys.path`.
 
 A leaf that `ort_py` loads before everything else: it imports next to nothing.
 """
@@ -72,6 +73,8 @@ class BytecodeArchive:
             version, table, size = (int.from_bytes(content[at : at + 8], "little") for at in range(0, _HEADER, 8))
             if (version, size) == (sys.hexversion, len(content)):
                 self._entries, self._content = marshal.loads(content[table:]), content  # noqa: S302 - as of a `.pyc`
+                *_, begin, end = self._entries.get("", (0, 0))  # last: an archive of an earlier version has none
+                _codes.update(marshal.loads(content[begin:end]))  # noqa: S302 - likewise
         except (OSError, EOFError, TypeError, ValueError):
             return
 
@@ -140,6 +143,7 @@ class BytecodeArchive:
                 folders = (os.path.dirname(own_folder), own_folder)  # noqa: PTH120 - likewise
             places[spec.name] = (source, pyc, *folders, mtime, size)
             parts[spec.name] = b"" if flags else bytecode[_PYC_HEADER:]
+        places[""], parts[""] = ("", "", "", "", 0, 0), marshal.dumps(_codes.copy())
         entries, end = {}, _HEADER
         for name, part in parts.items():
             begin, end = end, end + len(part)
@@ -158,6 +162,14 @@ class BytecodeArchive:
 
 
 _archives: list[BytecodeArchive] = []
+_codes: dict[str, CodeType] = {}
+
+
+def compiled(source: str) -> CodeType:
+    """Compile what is made up while a process runs. The archive keeps it beside the modules."""
+    if source not in _codes:
+        _codes[source] = compile(source, "<string>", "exec")
+    return _codes[source]
 
 
 def open_archive(package: ModuleSpec | None) -> None:

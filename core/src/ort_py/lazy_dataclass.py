@@ -20,6 +20,8 @@ from reprlib import recursive_repr
 from types import CodeType, FunctionType, MemberDescriptorType
 from typing import TYPE_CHECKING, Any
 
+from ort_py.bytecode import compiled
+
 __all__ = ["dataclass"]
 
 _FEW = 4
@@ -301,10 +303,6 @@ class _Factory:
 _FACTORY = _Factory()
 
 
-_codes: dict[str, CodeType] = {}
-"""Code of initialisers by their source, in which fields have numbers: classes of as many fields share it."""
-
-
 def _init(fields: _Fields) -> Any:
     names: dict[str, Any] = {"_set": object.__setattr__, "_FACTORY": _FACTORY}
     parameters: dict[bool, dict[str, Any]] = {False: {}, True: {}}
@@ -337,9 +335,8 @@ def _init(fields: _Fields) -> Any:
     positional, named = parameters[False], parameters[True]
     listed = ["self", *positional, *(["*", *named] if named else [])]
     source = f"def __init__({', '.join(listed)}):\n " + "\n ".join(body or ["pass"])
-    if (code := _codes.get(source)) is None:
-        constants = compile(source, "<string>", "exec").co_consts  # one of them is what the definition makes
-        code = _codes[source] = next(one for one in constants if isinstance(one, CodeType))
+    # Fields have numbers in it, so that classes of as many fields share it. A constant is what the definition makes.
+    code = next(one for one in compiled(source).co_consts if isinstance(one, CodeType))
     seen, used = (tuple([renamed.get(one, one) for one in known]) for known in (code.co_varnames, code.co_names))
     defaults = [value is not MISSING for value in positional.values()]
     if defaults != sorted(defaults):

@@ -714,14 +714,8 @@ class InferenceSession(PrivateNames):
             reference, source = source, source.path
             reference.is_unchanged()  # another size is noticed before the file is read
         # Not type(self)(...): a subclass may take other arguments.
-        InferenceSession.__init__(
-            self,
-            source,
-            recipe.options,
-            recipe.providers,
-            recipe.provider_options,
-            enable_fallback=int(recipe.fallback_enabled),
-        )
+        given = (recipe.options, recipe.providers, recipe.provider_options)
+        InferenceSession.__init__(self, source, *given, enable_fallback=int(recipe.fallback_enabled))
         if reference is not None:
             try:
                 expect_same_model(reference, self._engine.description.fingerprint, self._engine.external_files)

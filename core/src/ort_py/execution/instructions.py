@@ -14,6 +14,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from ort_py.bytecode import compiled
 from ort_py.contracts import RegionInstance, RunDeclined
 from ort_py.limits.running_time import contiguous_copy
 from ort_py.planning.plan import ContiguousStep, CopyStep, KernelStep, RegionStep, WaitStep
@@ -63,7 +64,7 @@ def _compiled(given: str, body: Sequence[str], inputs: int, outputs: int, releas
     source.extend(f"        s[r{index}] = None" for index in range(released))
     source.append("    return instruction")
     namespace: dict[str, Any] = {}
-    exec("\n".join(source), namespace)  # noqa: S102 - the source holds nothing but counted names
+    exec(compiled("\n".join(source)), namespace)  # noqa: S102 - the source holds nothing but counted names
     maker: Callable[..., Instruction] = namespace["make"]
     return maker
 
