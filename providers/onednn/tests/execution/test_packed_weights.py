@@ -61,6 +61,33 @@ def test_a_layout_that_cannot_be_read_keeps_the_original() -> None:
     assert source._array is not None
 
 
+class _Kept(_Forms):
+    """Has a form that an earlier process made."""
+
+    def __init__(self, form: np.ndarray[Any, Any]) -> None:
+        super().__init__()
+        self.form = form
+
+    def packed(self, keys: Sequence[str], form: str, make: Callable[[], Any]) -> Any:
+        return self.form
+
+
+def test_a_later_weight_is_not_made_where_its_form_is_kept() -> None:
+    """A form that an earlier process made is enough."""
+    made: list[int] = []
+
+    def make() -> np.ndarray[Any, Any]:
+        made.append(1)
+        return np.zeros((8, 4), np.float32)
+
+    array = np.random.default_rng(5).standard_normal((4, 8)).astype(np.float32)
+    source = MadeWeight.later(make, (8, 4), "some content")
+    weight = Weight(source, _Kept(array.reshape(-1).view(np.uint8)))
+    packed = weight.in_layout(Desc.strided((8, 4), (1, 8)))
+    np.testing.assert_array_equal(packed.data.view(np.float32).reshape(4, 8), array)
+    assert not made
+
+
 def test_a_layout_that_begins_behind_its_address_has_room() -> None:
     """oneDNN gives such a layout the size 0; its bytes are counted from the address nevertheless."""
     array = np.arange(4, dtype=np.float32)
