@@ -40,7 +40,7 @@ sys.exit(main(Path(sys.argv[1])))
 """
 """Started with the path of this process, so that the child finds the same packages."""
 
-_LEVELS = {0: logging.ERROR, 1: logging.ERROR, 2: logging.WARNING}
+_LEVELS = {0: logging.ERROR, 1: logging.ERROR}
 
 Step = Callable[[str, int, int], None]
 """Told about progress: name of a phase, its step, its number of steps."""

@@ -86,10 +86,8 @@ class Toolkit:
             _logger.debug("%s", text)  # whoever collects it says it in an exception
         elif severity <= 1:
             _logger.error("%s", text)
-        elif severity == 2:
-            _logger.warning("%s", text)
-        elif self.detailed:
-            _logger.info("%s", text)
+        elif severity == 2 or self.detailed:
+            _logger.info("%s", text)  # warnings too: they repeat with each question, and ask for nothing of users
 
     def _make_logger(self) -> Any:
         base: Any = self.module.ILogger
