@@ -327,3 +327,62 @@ def test_a_compiled_model_holds_the_engine(builds: list[Any], tmp_path: Path) ->
         assert set(session.placement.counts()) == {NAME}
         assert_close(session.run(None, feeds), _wanted(cnn(), feeds))
     assert len(builds) == 1
+
+
+def test_values_stay_on_the_gpu_between_engines_and_kernels(gpu: StandInLibrary) -> None:
+    """With the CUDA provider behind it, the embedding runs there, and nothing comes to the host in between."""
+    model = bert(2, 8)
+    feeds = _feeds(model)
+    chosen = ort.SessionOptions()
+    chosen.cost_model = "always"
+    names: list[Any] = [(NAME, {"claim_small": True}), "CUDAExecutionProvider", "CPUExecutionProvider"]
+    with ort.InferenceSession(model.SerializeToString(), chosen, providers=names) as session:
+        assert set(session.placement.counts()) == {NAME, "CUDAExecutionProvider"}
+        session.run(None, feeds)
+        gpu.machine.log.clear()
+        assert_close(session.run(None, feeds), _wanted(model, feeds))
+        moved = [what for what, _, _ in gpu.machine.log if what in {"upload", "download", "engine", "pageable"}]
+    assert moved.count("upload") == 1
+    assert moved[-2:] == ["engine", "download"]
+
+
+def test_inputs_and_outputs_may_be_bound_to_the_gpu(gpu: StandInLibrary) -> None:
+    feeds = _feeds(mlp())
+    with _open(mlp()) as session:
+        binding = session.io_binding()
+        binding.bind_ortvalue_input("x", ort.OrtValue.ortvalue_from_numpy(feeds["x"], "cuda", 0))
+        binding.bind_output("y", "cuda", 0)
+        for _ in range(2):
+            gpu.machine.log.clear()
+            session.run_with_iobinding(binding)
+            assert not [what for what, _, _ in gpu.machine.log if what in {"upload", "download", "pageable"}]
+        (found,) = binding.get_outputs()
+        assert found.device_name() == "cuda"
+        assert_close([found.numpy()], _wanted(mlp(), feeds))
+
+
+def test_bodies_of_control_flow_have_engines_of_their_own(builds: list[Any]) -> None:
+    text = """g (bool c, float[2, 8] x) => (float[2, 8] y) { y = If(c) <
+        then_branch = t () => (float[2, 8] a) { a = MatMul(x, w) },
+        else_branch = e () => (float[2, 8] b) { d = MatMul(x, v) b = Relu(d) }> }"""
+    model = with_weights(text, {"w": (8, 8), "v": (8, 8)})
+    with _open(model) as session:
+        for condition in (True, False):
+            feeds = {**_feeds(with_weights("g (float[2, 8] x) => (float[2, 8] y) { y = Relu(x) }", {}))}
+            feeds["c"] = np.array(condition)
+            assert_close(session.run(None, feeds), _wanted(model, feeds))
+        assert not session.fallback_report
+    assert len(builds) == 2
+
+
+def test_a_model_of_external_data_is_built(tmp_path: Path) -> None:
+    """Its weights are mapped, and reach the builder by their addresses."""
+    path = tmp_path / "m.onnx"
+    onnx.save(mlp(), path, save_as_external_data=True, location="weights", size_threshold=0)
+    chosen = ort.SessionOptions()
+    chosen.pin_cpu, chosen.cost_model = True, "always"
+    feeds = _feeds(mlp())
+    names: list[Any] = [(NAME, {"claim_small": True}), "CPUExecutionProvider"]
+    with ort.InferenceSession(str(path), chosen, providers=names) as session:
+        assert set(session.placement.counts()) == {NAME}
+        assert_close(session.run(None, feeds), _wanted(mlp(), feeds))
