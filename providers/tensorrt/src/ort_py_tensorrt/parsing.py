@@ -33,7 +33,7 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True)
 class Network:
-    """A parsed model, with what has to live as long as it."""
+    """A network and the parser that fills it, with what has to live as long."""
 
     builder: Any
     network: Any
@@ -54,7 +54,7 @@ def parse(toolkit: Toolkit, model: RegionModel) -> Network:
         EPFail: The parser does not take it.
     """
     with toolkit.compiling() as errors:
-        made = _network(toolkit)
+        made = _network(toolkit, model)
         _load(made.parser, model)
         if not made.parser.parse_model_proto():
             found = _refusals(toolkit, made.parser, model)
@@ -63,11 +63,11 @@ def parse(toolkit: Toolkit, model: RegionModel) -> Network:
                 f"{toolkit.variant.title}'s parser does not take a region: {'; '.join(reasons or errors)}",
                 fix="Leave the region to the next provider.",
             )
-        return Network(made.builder, made.network, made.parser, model)
+        return made
 
 
 def _answer(toolkit: Toolkit, model: RegionModel) -> Verdict:
-    made = _network(toolkit)
+    made = _network(toolkit, model)
     if model.weights:
         # The same check as `supports_model_v2`, which takes no weights by address.
         _load(made.parser, model)
@@ -75,7 +75,7 @@ def _answer(toolkit: Toolkit, model: RegionModel) -> Verdict:
     else:
         taken = bool(made.parser.supports_model_v2(model.proto.SerializeToString()))
         if taken:  # only a network says which inputs decide shapes
-            made = _network(toolkit)
+            made = _network(toolkit, model)
             taken = bool(made.parser.parse(model.proto.SerializeToString()))
     if taken:
         inputs = [made.network.get_input(number) for number in range(made.network.num_inputs)]
@@ -83,11 +83,11 @@ def _answer(toolkit: Toolkit, model: RegionModel) -> Verdict:
     return _refusals(toolkit, made.parser, model)
 
 
-def _network(toolkit: Toolkit) -> Network:
+def _network(toolkit: Toolkit, model: RegionModel) -> Network:
     library = toolkit.module
     builder = library.Builder(toolkit.logger)
     network = builder.create_network(1 << int(library.NetworkDefinitionCreationFlag.STRONGLY_TYPED))
-    return Network(builder, network, library.OnnxParser(network, toolkit.logger), None)  # type: ignore[arg-type]
+    return Network(builder, network, library.OnnxParser(network, toolkit.logger), model)
 
 
 def _load(parser: Any, model: RegionModel) -> None:

@@ -14,8 +14,9 @@ from ort_py.errors import EPFail
 from ort_py.lazy_dataclass import dataclass
 from ort_py_cuda.modules import cupy
 from ort_py_tensorrt.artifact import Artifact, pack
+from ort_py_tensorrt.context import Context
 from ort_py_tensorrt.engine_source import EngineSource
-from ort_py_tensorrt.execution import Context, Engine
+from ort_py_tensorrt.execution import Engine
 from ort_py_tensorrt.profiles import Profile
 
 __all__ = ["Border", "EngineRegion", "Loader"]
@@ -193,6 +194,7 @@ class _Instance(RegionInstance):
         self._region = region
         self._stream = frame.stream
         self._time_check = frame.time_check
+        self._engine: Engine | None = None
         self._context: Context | None = None
         self._inputs: Sequence[Array] = ()
         self._outputs: Sequence[Array | None] = ()
@@ -233,18 +235,19 @@ class _Instance(RegionInstance):
         return 0 if self._stream is None else self._stream.handle
 
     def _context_of(self, engine: Engine) -> Context:
-        if self._context is None or self._context.engine is not engine:
+        if self._context is None or self._engine is not engine:
             self._give_back(usable=True)
-            self._context = engine.take()
+            self._engine, self._context = engine, engine.take()
         return self._context
 
     def _give_back(self, *, usable: bool) -> None:
-        context, self._context = self._context, None
-        if context is None:
+        context, engine = self._context, self._engine
+        self._context = self._engine = None
+        if context is None or engine is None:
             return
         if self._stream is not None:
             try:
                 self._stream.synchronize()  # its work must be done before another frame uses the context
             except Exception:  # the stream's failure is that of its run, which has reported it
                 usable = False
-        context.engine.give(context, usable=usable)
+        engine.give(context, usable=usable)
