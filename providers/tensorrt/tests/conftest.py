@@ -17,7 +17,7 @@ from ort_py_tensorrt import toolkit as toolkit_room
 from ort_py_tensorrt.installed import Installed
 from ort_py_tensorrt.job_files import Request
 from ort_py_tensorrt.toolkit import Toolkit, open_toolkit
-from ort_py_tensorrt.variants import RTX
+from ort_py_tensorrt.variants import RTX, VARIANTS
 from providers.cuda.tests.conftest import use_machine as use_machine  # noqa: PLC0414 - found by its name
 from providers.cuda.tests.stand_in.machine import Machine
 from providers.tensorrt.tests.stand_in import StandInLibrary
@@ -50,5 +50,6 @@ def gpu(
 
     monkeypatch.setattr(engine_source, "run_build", building)
     monkeypatch.setattr(availability, "find", lambda variant: Installed(variant.distributions[0], "99.0"))
-    monkeypatch.setattr(toolkit_room, "_open", {RTX.module: Toolkit(RTX, library)})
+    both = {variant.module: Toolkit(variant, library) for variant in VARIANTS}
+    monkeypatch.setattr(toolkit_room, "_open", both)
     return library

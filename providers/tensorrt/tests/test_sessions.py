@@ -20,6 +20,8 @@ import pytest
 import ort_py as ort
 from ort_py_kit.tolerances import assert_close
 from ort_py_tensorrt import engine_source
+from ort_py_tensorrt.building import build
+from ort_py_tensorrt.toolkit import Toolkit
 from providers.cuda.tests.stand_in.machine import Stream
 from providers.tensorrt.tests.asking import left_behind
 from providers.tensorrt.tests.models import bert, cnn, mlp, vit, with_weights
@@ -386,3 +388,28 @@ def test_a_model_of_external_data_is_built(tmp_path: Path) -> None:
     with ort.InferenceSession(str(path), chosen, providers=names) as session:
         assert set(session.placement.counts()) == {NAME}
         assert_close(session.run(None, feeds), _wanted(mlp(), feeds))
+
+
+def test_tensorrt_measures_on_the_sessions_gpu_and_keeps_its_times(
+    gpu: StandInLibrary, toolkit: Toolkit, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """The other provider: TensorRT-RTX builds in its place, in this process."""
+    asked: list[tuple[Any, Any]] = []
+
+    def built(request: Any, *, device: int | None, **_options: Any) -> tuple[bytes, bytes]:
+        asked.append((device, request.times))
+        plan, _ = build(toolkit, request.model, request.profile, request.wishes)
+        return gpu.know(plan, request), b"measured"
+
+    monkeypatch.setattr(engine_source, "run_build", built)
+    name = "TensorrtExecutionProvider"
+    chosen = ort.SessionOptions()
+    chosen.pin_cpu, chosen.cost_model, chosen.cache_dir = True, "always", str(tmp_path / "own")
+    for model in (mlp(), mlp(seed=8), mlp()):
+        feeds = _feeds(model)
+        names: list[Any] = [(name, {"claim_small": True}), "CPUExecutionProvider"]
+        with ort.InferenceSession(model.SerializeToString(), chosen, providers=names) as session:
+            assert set(session.placement.counts()) == {name}
+            assert_close(session.run(None, feeds), _wanted(model, feeds))
+    assert asked == [(0, b""), (0, b"measured")]
+    assert (tmp_path / "own" / "tensorrt").is_dir()
