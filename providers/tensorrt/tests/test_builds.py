@@ -17,6 +17,7 @@ import onnx
 import pytest
 
 from ort_py.errors import EPFail
+from ort_py_kit.graphs import model_from_text
 from ort_py_tensorrt import jobs
 from ort_py_tensorrt.building import build
 from ort_py_tensorrt.job_files import read_request, write_request
@@ -121,6 +122,15 @@ def test_a_quantised_model_is_built(toolkit: Toolkit) -> None:
     weights = np.random.default_rng(1).integers(-128, 128, (32, 16), dtype=np.int8)
     scales: dict[str, Any] = {"s": np.float32(0.05), "t": np.float32(0.01)}
     request = request_of(with_weights(text, {}, w=weights, z=np.int8(0), **scales))
+    engine, _ = build(toolkit, request.model, request.profile, request.wishes)
+    assert engine.startswith(MAGIC)
+
+
+def test_attention_that_no_single_kernel_computes_is_built(toolkit: Toolkit) -> None:
+    """Of heads of 8 numbers, in float32."""
+    text = """g (float[2, 3, 4, 8] q, float[2, 3, 6, 8] k, float[2, 3, 6, 8] v) => (float[2, 3, 4, 8] y) {
+        y = Attention(q, k, v) }"""
+    request = request_of(model_from_text(text, 23))
     engine, _ = build(toolkit, request.model, request.profile, request.wishes)
     assert engine.startswith(MAGIC)
 

@@ -47,6 +47,7 @@ def build(
     """
     with toolkit.compiling() as errors:
         made = parse(toolkit, model)
+        _let_attention_fall_apart(toolkit, made.network)
         config = _configured(toolkit, made, profile, wishes)
         cache = None
         if times is not None and not toolkit.variant.compiles_ahead:
@@ -64,6 +65,15 @@ def build(
                 fix="Leave the region to the next provider, or change the options that engines are built with.",
             )
         return bytes(plan), None if cache is None else bytes(config.get_timing_cache().serialize())
+
+
+def _let_attention_fall_apart(toolkit: Toolkit, network: Any) -> None:
+    """Allow several kernels for an attention that no single kernel computes: otherwise the builder fails."""
+    for number in range(network.num_layers):
+        layer = network.get_layer(number)
+        if layer.type == toolkit.module.LayerType.ATTENTION_INPUT:
+            layer.__class__ = toolkit.module.IAttentionInputLayer  # the library's way to a layer of its own kind
+            layer.attention.decomposable = True
 
 
 def _configured(toolkit: Toolkit, made: Network, profile: Profile, wishes: BuildWishes) -> Any:
