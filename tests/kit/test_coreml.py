@@ -29,7 +29,7 @@ SMALL: dict[str, object] = {"claim_small": True}
 @pytest.fixture(scope="module", autouse=True)
 def _interpreted() -> Iterator[None]:
     """Let the interpreter compute packages: Core ML itself runs on macOS only."""
-    from ort_py_coreml import runtime
+    from ort_py_coreml import back_ends, runtime
     from providers.coreml.tests.mil_interpreter import InterpretedRuntime
 
     found = InterpretedRuntime()
@@ -37,6 +37,7 @@ def _interpreted() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch, np.errstate(all="ignore"):
         patch.setattr(runtime, "open_runtime", lambda: found)
         patch.setattr(plugin.CoreMLProviderFactory, "probe", lambda _: there)
+        patch.setattr(back_ends, "find", lambda name: there if name == "coremltools" else Availability(False))
         yield
 
 

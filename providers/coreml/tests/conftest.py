@@ -9,7 +9,7 @@ import pytest
 
 from ort_py.contracts import Availability
 from ort_py.devices import HOST
-from ort_py_coreml import plugin, runtime
+from ort_py_coreml import back_ends, plugin, runtime
 from providers.coreml.tests.mil_interpreter import InterpretedRuntime
 
 
@@ -25,5 +25,7 @@ def interpreted(monkeypatch: pytest.MonkeyPatch) -> Iterator[InterpretedRuntime]
     monkeypatch.setattr(runtime, "open_runtime", lambda: found)
     there = Availability(True, reason="an interpreter", devices=(HOST,))
     monkeypatch.setattr(plugin.CoreMLProviderFactory, "probe", lambda _: there)
+    absent = Availability(False, reason="not in these tests")
+    monkeypatch.setattr(back_ends, "find", lambda name: there if name == "coremltools" else absent)
     with np.errstate(all="ignore"):
         yield found

@@ -10,7 +10,8 @@ from coremltools.converters.mil import Builder
 from coremltools.converters.mil.mil import Function, Placeholder, Program, types
 
 from ort_py.contracts import RegionView
-from ort_py_coreml import lowering, provider
+from ort_py_coreml import core_ml
+from ort_py_coreml.program import program_of
 from ort_py_coreml.toolkit import TARGET
 from ort_py_kit.tolerances import assert_close
 from providers.coreml.tests.cases import CASES
@@ -48,13 +49,12 @@ _NOT_COMPUTED_BY_COREMLTOOLS = frozenset(
 def _programs(name: str, monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """Return the programs of a case as they are before conversion."""
     found: list[Any] = []
-    write = lowering.program_of
 
-    def noted(region: RegionView) -> Any:
-        found.append(write(region))
+    def noted(region: RegionView, *, named: bool) -> Any:
+        found.append(program_of(region, named=named))
         return found[-1]
 
-    monkeypatch.setattr(provider, "program_of", noted)
+    monkeypatch.setattr(core_ml, "program_of", noted)
     open_session(CASES[name].model()).close()
     return [one.program for one in found]
 

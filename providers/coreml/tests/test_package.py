@@ -13,8 +13,10 @@ from coremltools.converters.mil.mil import Function, Placeholder, Program, get_n
 from coremltools.converters.mil.mil.passes import pass_pipeline
 
 from ort_py.errors import EPFail
-from ort_py_coreml.lowering import RegionProgram
-from ort_py_coreml.package import Border, facts_in, pack, save, unpack
+from ort_py_coreml.artifact import Border, facts_in, pack, unpack
+from ort_py_coreml.lowering import Signature
+from ort_py_coreml.package import save
+from ort_py_coreml.program import RegionProgram
 from ort_py_coreml.toolkit import TARGET
 from providers.coreml.tests.mil_interpreter import InterpretedModel
 
@@ -31,7 +33,7 @@ def _program(rows: int | str = "rows") -> RegionProgram:
         found = Builder.matmul(x=function.inputs["in0"], y=W)
         function.set_outputs([Builder.identity(x=found, name="out0")])
         program.add_function("main", function)
-    return RegionProgram(program, ((rows, 3),), KIND, KIND, ("in0",))
+    return RegionProgram(program, Signature(((rows, 3),), KIND, KIND, ("in0",), ("out0",)))
 
 
 def _run(folder: Path, rows: int) -> Any:

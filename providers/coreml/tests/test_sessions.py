@@ -17,6 +17,7 @@ from ort_py.errors import OptionError
 from ort_py_kit.tolerances import assert_close
 from providers.coreml.tests.mil_interpreter import InterpretedRuntime
 from providers.coreml.tests.models import PROVIDER, model, node, open_session, run_plain
+from providers.coreml.tests.networks import NETWORKS, cnn
 
 RNG = np.random.default_rng(11)
 
@@ -25,65 +26,11 @@ def _numbers(*shape: int) -> Any:
     return RNG.normal(0, 1, shape).astype(np.float32)
 
 
-def _cnn(*, dynamic: bool = True) -> tuple[bytes, dict[str, Any]]:
-    """Convolutions with a residual sum, pooling, and a classifier."""
-    nodes = [
-        node("Conv", "x w1 b1", "a", pads=[1, 1, 1, 1], strides=[2, 2]),
-        node("Relu", "a", "r"),
-        node("Conv", "r w2 b2", "c", pads=[1, 1, 1, 1], group=8),
-        node("BatchNormalization", "c s o m v", "n"),
-        node("HardSwish", "n", "h"),
-        node("Add", "h r", "sum"),
-        node("GlobalAveragePool", "sum", "p"),
-        node("Flatten", "p", "f"),
-        node("Gemm", "f w3 b3", "g", transB=1),
-        node("Softmax", "g", "y"),
-    ]
-    constants = {
-        "w1": _numbers(8, 3, 3, 3), "b1": _numbers(8), "w2": _numbers(8, 1, 3, 3), "b2": _numbers(8),
-        "s": _numbers(8), "o": _numbers(8), "m": _numbers(8), "v": abs(_numbers(8)) + 1,
-        "w3": _numbers(5, 8), "b3": _numbers(5),
-    }  # fmt: skip
-    return model(nodes, {"x": _numbers(2, 3, 16, 20)}, constants, dynamic=dynamic), {"x": _numbers(2, 3, 16, 20)}
-
-
-def _attention() -> tuple[bytes, dict[str, Any]]:
-    """A layer of a transformer, for sequences of any length."""
-    width, heads = 24, 3
-    nodes: list[NodeProto] = [node("LayerNormalization", "x s o", "n")]
-    for name in "qkv":
-        nodes += [
-            node("MatMul", f"n w{name}", f"{name}1"),
-            node("Add", f"{name}1 b{name}", f"{name}2"),
-            node("Reshape", f"{name}2 heads", f"{name}3"),
-            node("Transpose", f"{name}3", f"{name}4", perm=[0, 2, 3, 1] if name == "k" else [0, 2, 1, 3]),
-        ]
-    nodes += [
-        node("MatMul", "q4 k4", "scores"),
-        node("Mul", "scores scale", "scaled"),
-        node("Softmax", "scaled", "p", axis=-1),
-        node("MatMul", "p v4", "mixed"),
-        node("Transpose", "mixed", "t", perm=[0, 2, 1, 3]),
-        node("Reshape", "t whole", "u"),
-        node("MatMul", "u wo", "z"),
-        node("Add", "z x", "sum"),
-        node("Gelu", "sum", "y"),
-    ]
-    constants = {f"w{name}": _numbers(width, width) / 5 for name in "qkvo"} | {
-        f"b{name}": _numbers(width) for name in "qkv"
-    }
-    constants |= {"s": _numbers(width), "o": _numbers(width), "scale": np.array(8**-0.5, np.float32)}
-    shapes = {"heads": np.array([1, -1, heads, width // heads]), "whole": np.array([1, -1, width])}
-    x = _numbers(1, 7, width)
-    data = model(nodes, {"x": x}, constants | shapes, dynamic=frozenset({1}))
-    return data, {"x": x}
-
-
 def _expected(data: bytes, feeds: dict[str, Any]) -> list[Any]:
     return list(onnxruntime.InferenceSession(data, providers=["CPUExecutionProvider"]).run(None, feeds))
 
 
-@pytest.mark.parametrize("make", [_cnn, _attention])
+@pytest.mark.parametrize("make", NETWORKS)
 def test_a_model_runs_as_one_region(make: Any, interpreted: InterpretedRuntime) -> None:
     data, feeds = make()
     with open_session(data) as session:
@@ -95,7 +42,7 @@ def test_a_model_runs_as_one_region(make: Any, interpreted: InterpretedRuntime) 
 
 def test_sizes_may_change_with_each_run(interpreted: InterpretedRuntime) -> None:
     """One package takes them all, up to the largest size that it was made for."""
-    data, _ = _cnn()
+    data, _ = cnn()
     with open_session(data, max_dimension=64) as session:
         for batch, size in ((1, 5), (3, 64), (2, 9)):
             feeds = {"x": _numbers(batch, 3, size, 7)}
@@ -109,7 +56,7 @@ def test_sizes_may_change_with_each_run(interpreted: InterpretedRuntime) -> None
 
 
 def test_unknown_sizes_can_be_left_to_others(interpreted: InterpretedRuntime) -> None:
-    data, _ = _cnn()
+    data, _ = cnn()
     with open_session(data, RequireStaticInputShapes=True) as session:
         assert PROVIDER not in session.placement.counts()
         reasons = {
@@ -117,7 +64,7 @@ def test_unknown_sizes_can_be_left_to_others(interpreted: InterpretedRuntime) ->
         }
     assert reasons
     assert all(reason.endswith("are not known, and RequireStaticInputShapes is set") for reason in reasons)
-    data, feeds = _cnn(dynamic=False)
+    data, feeds = cnn(dynamic=False)
     with open_session(data, RequireStaticInputShapes=True) as session:
         assert set(session.placement.counts()) == {PROVIDER}
         assert_close(session.run(None, feeds), _expected(data, feeds))
@@ -276,7 +223,7 @@ def test_a_graph_that_would_shatter_is_left_to_others(interpreted: InterpretedRu
 
 def test_float16_is_computed_where_the_session_asks_for_it(interpreted: InterpretedRuntime) -> None:
     """Inputs and outputs of the package stay float32."""
-    data, feeds = _cnn(dynamic=False)
+    data, feeds = cnn(dynamic=False)
     options = ort.SessionOptions()
     options.precision = "float16"
     with ort.InferenceSession(data, options, providers=[PROVIDER], provider_options=[{"claim_small": True}]) as session:
@@ -288,21 +235,21 @@ def test_float16_is_computed_where_the_session_asks_for_it(interpreted: Interpre
 
 
 def test_options_reach_core_ml(interpreted: InterpretedRuntime, tmp_path: Path) -> None:
-    data, _ = _cnn()
+    data, _ = cnn()
     more: dict[str, Any] = {"MLComputeUnits": "CPUAndGPU", "ModelCacheDirectory": str(tmp_path)}
     open_session(data, **more).close()
     assert interpreted.loads == [("CPUAndGPU", str(tmp_path))]
 
 
 def test_wrong_options_are_refused(interpreted: InterpretedRuntime) -> None:
-    data, _ = _cnn()
+    data, _ = cnn()
     with pytest.raises(OptionError, match="MLComputeUnits"):
         open_session(data, MLComputeUnits="Everything")
 
 
 def test_a_region_comes_back_from_the_cache(interpreted: InterpretedRuntime, tmp_path: Path) -> None:
     """Another session with other options does not get it."""
-    data, feeds = _cnn()
+    data, feeds = cnn()
     options = ort.SessionOptions()
     options.cache_dir = str(tmp_path)
     found = []
@@ -316,7 +263,7 @@ def test_a_region_comes_back_from_the_cache(interpreted: InterpretedRuntime, tmp
 
 
 def test_threads_take_turns(interpreted: InterpretedRuntime) -> None:
-    data, feeds = _cnn()
+    data, feeds = cnn()
     wanted = _expected(data, feeds)
     failures: list[BaseException] = []
     with open_session(data) as session:
@@ -340,7 +287,7 @@ def test_closed_sessions_leave_no_packages(
     interpreted: InterpretedRuntime, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    data, feeds = _cnn()
+    data, feeds = cnn()
     with open_session(data) as session:
         session.run(None, feeds)
         assert list(tmp_path.glob("ort-py-coreml-*"))

@@ -1,7 +1,7 @@
-"""Writes a region as an ML program: each node by the function of its operator, in topological order.
+"""Writes a region as a program: each node by the function of its operator, in topological order.
 
-The result is a program of coremltools' intermediate language (MIL). This module knows neither packages nor how programs
-are run.
+A program is written with the functions of MIL, coremltools' intermediate language. Who has such functions may be
+coremltools itself, or another writer (`core_ai`). This module knows neither packages nor how programs are run.
 """
 
 from __future__ import annotations
@@ -11,57 +11,54 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from coremltools.converters.mil import Builder
-from coremltools.converters.mil.mil import Function, Placeholder, Program, get_new_symbol, types
 
 from ort_py.contracts import GraphView, NodeSpec, RegionView, ValueSpec
 from ort_py.dtypes import DataType, numpy_dtype
 from ort_py.lazy_dataclass import dataclass
 from ort_py_coreml.operators import operator_of
 from ort_py_coreml.operators.operator import Var
-from ort_py_coreml.toolkit import BUILDING, TARGET
 
-__all__ = ["Lowering", "RegionProgram", "program_of"]
+__all__ = ["Lowering", "Signature", "results_of", "signature_of"]
 
 _KINDS: dict[DataType, Any] = {DataType.BOOL: np.bool_, DataType.INT32: np.int32, DataType.INT64: np.int32}
 """The type of constants in MIL; others are float32. `operators.refusal` keeps out what int32 does not hold."""
 
 
 @dataclass(frozen=True, slots=True)
-class RegionProgram:
-    """A region as an ML program.
+class Signature:
+    """The inputs and outputs of a program.
 
     Attributes:
-        program: The program of coremltools. Its function `main` has an input for each of the region's, with the names
-            `in0`, `in1` and so on, and outputs `out0`, `out1` and so on.
         shapes: For each input its sizes; a name stands for a size that is not known, and the same name for the same
             size.
         types: NumPy's name of the type of each input of the region. Integers and booleans are int32 in the program.
         results: The same for each output.
-        names: Names of the program's inputs.
+        names: Names of the program's inputs: `in0`, `in1` and so on, or those of the region.
+        outputs: Names of its outputs: `out0`, `out1` and so on, or those of the region.
     """
 
-    program: Any
     shapes: tuple[tuple[int | str, ...], ...]
     types: tuple[str, ...]
     results: tuple[str, ...]
     names: tuple[str, ...]
+    outputs: tuple[str, ...]
 
 
 class Lowering:
     """A graph while it is written.
 
     Args:
+        mb: Has the functions of MIL as members.
         graph: The graph.
         values: The values that are written already, by name.
 
     Attributes:
-        mb: The builder of coremltools, whose methods are MIL's operators.
+        mb: Has the functions of MIL as members.
         graph: The graph whose nodes are being written.
     """
 
-    def __init__(self, graph: GraphView, values: Mapping[str, Var]) -> None:
-        self.mb = Builder
+    def __init__(self, mb: Any, graph: GraphView, values: Mapping[str, Var]) -> None:
+        self.mb = mb
         self.graph = graph
         self._values = dict(values)
 
@@ -100,68 +97,59 @@ class Lowering:
             for own, value in zip(body.inputs, node.inputs, strict=False)
             if own and value is not None and value.name in self._values
         }
-        part = Lowering(inner, given)
+        part = Lowering(self.mb, inner, given)
         part.add_nodes()
         return [part._values.get(name) for name in body.outputs]
 
 
-def program_of(region: RegionView, *, named: bool = False) -> RegionProgram:
-    """Write a region as an ML program.
+def signature_of(region: RegionView, *, named: bool = False) -> Signature:
+    """Return the inputs and outputs that a region has as a program.
 
     Args:
-        region: A region none of whose nodes `operators.refusal` refuses.
+        region: The region.
         named: Whether inputs and outputs have the region's names, of which Core ML only takes letters, digits and `_`.
-
-    Raises:
-        ValueError: coremltools refuses an operator.
     """
-    with BUILDING:
-        return _program_of(region, named=named)
-
-
-def _program_of(region: RegionView, *, named: bool) -> RegionProgram:
-    symbols: dict[str, Any] = {}
     shapes = tuple(_sizes(value, number) for number, value in enumerate(region.inputs))
     names = [f"in{number}" for number in range(len(shapes))] + [f"out{number}" for number in range(len(region.outputs))]
     if named:
         names = _names([value.name for value in (*region.inputs, *region.outputs)])
-    given, wanted = names[: len(shapes)], names[len(shapes) :]
-    inputs = {
-        name: Placeholder(
-            tuple(dim if isinstance(dim, int) else symbols.setdefault(dim, get_new_symbol()) for dim in shape),
-            dtype=types.fp32 if value.data_type is DataType.FLOAT else types.int32,
-        )
-        for name, shape, value in zip(given, shapes, region.inputs, strict=True)
-    }
-    program = Program()
-    with Function(inputs, opset_version=TARGET) as function:
-        values = {
-            value.name: _without_border(function.inputs[name], value)
-            for name, value in zip(given, region.inputs, strict=True)
-        }
-        lowering = Lowering(region, values)
-        lowering.add_nodes()
-        results = [
-            _at_border(lowering.read(value), value, name) for name, value in zip(wanted, region.outputs, strict=True)
-        ]
-        function.set_outputs(results)
-        program.add_function("main", function)
     kinds, made = ([_numpy_name(value) for value in side] for side in (region.inputs, region.outputs))
-    return RegionProgram(program, shapes, tuple(kinds), tuple(made), tuple(given))
+    return Signature(shapes, tuple(kinds), tuple(made), tuple(names[: len(shapes)]), tuple(names[len(shapes) :]))
 
 
-def _without_border(var: Var, value: ValueSpec) -> Var:
-    """Return an input as nodes read it. Core ML's arrays hold no booleans."""
-    return Builder.cast(x=var, dtype="bool") if value.data_type is DataType.BOOL else var
+def results_of(mb: Any, region: RegionView, inputs: Sequence[Var], names: Sequence[str]) -> list[Var]:
+    """Write a region.
+
+    Args:
+        mb: Has the functions of MIL as members.
+        region: A region none of whose nodes `operators.refusal` refuses.
+        inputs: The inputs of the program.
+        names: Names of its outputs.
+
+    Returns:
+        The outputs of the program.
+
+    Raises:
+        ValueError: An operator is refused by the writer.
+    """
+    values = {value.name: _without_border(mb, x, value) for x, value in zip(inputs, region.inputs, strict=True)}
+    lowering = Lowering(mb, region, values)
+    lowering.add_nodes()
+    return [
+        _at_border(mb, lowering.read(value), value, name) for name, value in zip(names, region.outputs, strict=True)
+    ]
 
 
-def _at_border(var: Var, value: ValueSpec, name: str) -> Var:
+def _without_border(mb: Any, var: Var, value: ValueSpec) -> Var:
+    """Return an input as nodes read it. The arrays of programs hold no booleans."""
+    return mb.cast(x=var, dtype="bool") if value.data_type is DataType.BOOL else var
+
+
+def _at_border(mb: Any, var: Var, value: ValueSpec, name: str) -> Var:
     """Return a result as an output of the program."""
-    return (
-        Builder.cast(x=var, dtype="int32", name=name)
-        if value.data_type is DataType.BOOL
-        else Builder.identity(x=var, name=name)
-    )
+    if value.data_type is DataType.BOOL:
+        return mb.cast(x=var, dtype="int32", name=name)
+    return mb.identity(x=var, name=name)
 
 
 def _numpy_name(value: ValueSpec) -> str:

@@ -8,6 +8,13 @@ __all__ = ["OPTIONS"]
 
 OPTIONS: tuple[OptionSpec, ...] = (
     OptionSpec(
+        "backend",
+        str,
+        "auto",
+        "What runs regions: Core ML, Core AI, or the former on macOS and the latter elsewhere.",
+        ("auto", "coreml", "coreai"),
+    ),
+    OptionSpec(
         "MLComputeUnits",
         str,
         "ALL",

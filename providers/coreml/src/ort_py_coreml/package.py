@@ -1,4 +1,4 @@
-"""Model packages (`.mlpackage`): a program is converted to one, and one is kept as bytes.
+"""Model packages (`.mlpackage`): a program of coremltools is converted to one.
 
 Packages can be made on every system. This module does not run them.
 """
@@ -6,11 +6,7 @@ Packages can be made on every system. This module does not run them.
 from __future__ import annotations
 
 import contextlib
-import hashlib
-import io
-import json
-import zipfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -20,46 +16,13 @@ import numpy as np
 from coremltools.converters.mil.mil.passes import pass_pipeline
 
 from ort_py.errors import EPFail
-from ort_py.lazy_dataclass import dataclass
-from ort_py_coreml.lowering import RegionProgram
+from ort_py_coreml.artifact import Border, border_of
+from ort_py_coreml.program import RegionProgram
 from ort_py_coreml.toolkit import BUILDING, TARGET
 
-__all__ = ["Border", "facts_in", "pack", "save", "unpack"]
+__all__ = ["save"]
 
-_BORDER = "border.json"
-_DIGEST_BYTES = 32
 _DATE = "com.github.apple.coremltools.conversion_date"
-
-
-@dataclass(frozen=True, slots=True)
-class Border:
-    """The inputs and outputs of a package.
-
-    Attributes:
-        shapes, types, results: As in `RegionProgram`.
-        longest: Largest size of an axis whose size is not known.
-    """
-
-    shapes: tuple[tuple[int | str, ...], ...]
-    types: tuple[str, ...]
-    results: tuple[str, ...]
-    longest: int
-
-    def refusal(self, shapes: tuple[tuple[int, ...], ...]) -> str | None:
-        """Return why the package was not made for these shapes of its inputs, or None."""
-        sizes: dict[str, int] = {}
-        for declared, shape in zip(self.shapes, shapes, strict=True):
-            if len(declared) != len(shape):
-                return f"an input has {len(shape)} axes, and the model was compiled for {len(declared)}"
-            for wanted, size in zip(declared, shape, strict=True):
-                if isinstance(wanted, str):
-                    if not 1 <= size <= self.longest:
-                        return f"an axis has the size {size}, and the model was compiled for 1 to {self.longest}"
-                    if sizes.setdefault(wanted, size) != size:
-                        return f"the sizes of '{wanted}' differ: {sizes[wanted]} and {size}"
-                elif wanted != size:
-                    return f"an axis has the size {size}, and the model was compiled for {wanted}"
-        return None
 
 
 def save(region: RegionProgram, folder: Path, longest: int, *, half: bool = False) -> Border:
@@ -74,6 +37,7 @@ def save(region: RegionProgram, folder: Path, longest: int, *, half: bool = Fals
     Raises:
         EPFail: coremltools does not convert the program.
     """
+    signature = region.signature
     ranges: dict[str, Any] = {}
     inputs = [
         coremltools.TensorType(
@@ -86,7 +50,7 @@ def save(region: RegionProgram, folder: Path, longest: int, *, half: bool = Fals
             ),
             dtype=np.float32 if kind == "float32" else np.int32,
         )
-        for name, shape, kind in zip(region.names, region.shapes, region.types, strict=True)
+        for name, shape, kind in zip(signature.names, signature.shapes, signature.types, strict=True)
     ]
     precision = coremltools.precision.FLOAT16 if half else coremltools.precision.FLOAT32
     try:
@@ -107,7 +71,7 @@ def save(region: RegionProgram, folder: Path, longest: int, *, half: bool = Fals
         ) from error
     model.save(str(folder))
     _forget_date(folder)
-    return Border(region.shapes, region.types, region.results, longest)
+    return border_of(signature, longest)
 
 
 def _forget_date(folder: Path) -> None:
@@ -128,60 +92,3 @@ def _without_progress() -> Iterator[None]:
             yield
         finally:
             pass_pipeline.tqdm = shown
-
-
-def pack(folder: Path, border: Border, facts: Mapping[str, Any]) -> bytes:
-    """Return a package as bytes. Equal packages give equal bytes.
-
-    Args:
-        folder: The package.
-        border: Its inputs and outputs.
-        facts: What has to be equal for the bytes to be valid; kept with them.
-    """
-    header = {
-        "shapes": border.shapes,
-        "types": border.types,
-        "results": border.results,
-        "longest": border.longest,
-        "facts": facts,
-    }
-    buffer = io.BytesIO()
-    with zipfile.ZipFile(buffer, "w") as archive:
-        archive.writestr(zipfile.ZipInfo(_BORDER), json.dumps(header, sort_keys=True))
-        for file in sorted(file for file in folder.rglob("*") if file.is_file()):
-            archive.writestr(zipfile.ZipInfo(file.relative_to(folder).as_posix()), file.read_bytes())
-    content = buffer.getvalue()
-    return _digest(content) + content
-
-
-def facts_in(data: bytes) -> Mapping[str, Any] | None:
-    """Return what `pack` kept with a package, or None if the bytes are damaged or no package."""
-    content = data[_DIGEST_BYTES:]
-    if data[:_DIGEST_BYTES] != _digest(content):
-        return None
-    with zipfile.ZipFile(io.BytesIO(content)) as archive:
-        found: Mapping[str, Any] = json.loads(archive.read(_BORDER))["facts"]
-    return found
-
-
-def unpack(data: bytes, folder: Path) -> Border:
-    """Write a package that `pack` returned.
-
-    Raises:
-        EPFail: The bytes are damaged, or no package.
-    """
-    if facts_in(data) is None:
-        raise EPFail(
-            "A compiled region is damaged.",
-            why=("its digest is that of other bytes",),
-            fix="delete the cache; the model is then compiled again",
-        )
-    with zipfile.ZipFile(io.BytesIO(data[_DIGEST_BYTES:])) as archive:
-        header = json.loads(archive.read(_BORDER))
-        archive.extractall(folder, [name for name in archive.namelist() if name != _BORDER])
-    shapes = tuple(tuple(shape) for shape in header["shapes"])
-    return Border(shapes, tuple(header["types"]), tuple(header["results"]), int(header["longest"]))
-
-
-def _digest(content: bytes) -> bytes:
-    return hashlib.blake2b(content, digest_size=_DIGEST_BYTES).digest()

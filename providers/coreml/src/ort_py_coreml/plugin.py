@@ -14,8 +14,9 @@ from typing import Any
 from ort_py.contracts import Availability, IExecutionProvider, OptionSpec, ProviderFactory, SessionContext
 from ort_py.devices import DeviceClass
 from ort_py.hooks import hookimpl
+from ort_py_coreml import back_ends
 from ort_py_coreml.options import OPTIONS
-from ort_py_coreml.writer import PackageWriterFactory, find_coremltools
+from ort_py_coreml.writer import PackageWriterFactory
 
 __all__ = ["CoreMLProviderFactory", "ort_py_providers"]
 
@@ -41,19 +42,18 @@ class CoreMLProviderFactory(ProviderFactory):
         return DeviceClass.NPU
 
     @property
+    def automatic(self) -> bool:
+        """True on macOS. Core AI on the processor of another system is slower than the providers for processors."""
+        return sys.platform == "darwin"
+
+    @property
     def option_schema(self) -> Sequence[OptionSpec]:
         """See `options`."""
         return OPTIONS
 
     def probe(self) -> Availability:
-        """Return whether Core ML can run models here, or what is missing."""
-        if sys.platform != "darwin":
-            return Availability(
-                False,
-                reason=f"Core ML is part of macOS, and this is {sys.platform}",
-                fix="run the model with another provider; packages for Core ML can be built on every system",
-            )
-        return find_coremltools()
+        """See `back_ends`."""
+        return back_ends.probe()
 
     def create(self, options: Mapping[str, Any], context: SessionContext) -> IExecutionProvider:
         """Make a provider for one session.
@@ -66,8 +66,8 @@ class CoreMLProviderFactory(ProviderFactory):
         return CoreMLProvider(NAME, options, context)
 
     def file_writer(self, target: Path) -> ProviderFactory | None:
-        """Packages, which are written on every system."""
-        return PackageWriterFactory(target) if target.suffix == ".mlpackage" else None
+        """Packages and assets, which are written on every system."""
+        return PackageWriterFactory(target) if target.suffix in back_ends.PACKAGES else None
 
 
 @hookimpl

@@ -9,8 +9,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import coremltools
-
 from ort_py.contracts import (
     ArtifactValidity,
     Capability,
@@ -23,10 +21,10 @@ from ort_py.contracts import (
     RegionView,
     SessionContext,
 )
-from ort_py_coreml import runtime
-from ort_py_coreml.lowering import program_of
+from ort_py_coreml.artifact import Border, facts_in, unpack
+from ort_py_coreml.back_end import BackEnd
+from ort_py_coreml.back_ends import open_back_end
 from ort_py_coreml.operators import is_heavy, refusal
-from ort_py_coreml.package import Border, facts_in, save, unpack
 from ort_py_coreml.region import CoreMLRegion
 
 __all__ = ["CoreMLProvider"]
@@ -51,22 +49,14 @@ class CoreMLProvider(RegionProvider):
 
     def __init__(self, name: str, options: Mapping[str, Any], context: SessionContext) -> None:
         self._name = name
-        self._units = str(options["MLComputeUnits"])
-        self._cache = str(options["ModelCacheDirectory"])
         self._static = bool(options["RequireStaticInputShapes"])
-        self._longest = int(options["max_dimension"])
         self._most_regions = int(options["max_regions"])
         self._claim_small = bool(options["claim_small"])
         self._half = context.precision == "float16"
-        self._runtime = self._open_runtime()
-        self._facts = {
-            "coremltools": coremltools.__version__,
-            "float16": self._half,
-            "max_dimension": self._longest,
-        }
+        self._back_end = self._open_back_end(options)
 
-    def _open_runtime(self) -> runtime.Runtime | None:
-        return runtime.open_runtime()
+    def _open_back_end(self, options: Mapping[str, Any]) -> BackEnd:
+        return open_back_end(options, half=self._half)
 
     @property
     def name(self) -> str:
@@ -89,12 +79,13 @@ class CoreMLProvider(RegionProvider):
         return False
 
     def precision_refusal(self, precision: str) -> str | None:
-        """Core ML computes float32 models in float32 or float16."""
-        return None if precision in {"float32", "float16"} else f"Core ML does not compute in {precision}"
+        """Core ML computes float32 models in float32 or float16, Core AI in float32."""
+        known = {"float32", "float16"} if self._back_end.computes_float16 else {"float32"}
+        return None if precision in known else f"regions are not computed in {precision}"
 
     def refusal(self, node: NodeSpec, graph: GraphView) -> str | None:
-        """See `operators`."""
-        return refusal(node, graph, static=self._static)
+        """See `operators`; the back end may have reasons of its own."""
+        return refusal(node, graph, static=self._static) or self._back_end.refusal(node, graph)
 
     def group_refusal(self, nodes: Sequence[NodeSpec], graph: GraphView) -> str | None:
         """A call costs some 100 µs: it takes a product, or a large tensor."""
@@ -114,37 +105,38 @@ class CoreMLProvider(RegionProvider):
         return Capability((), (*found.refusals, *(Refusal(index, reason) for index in sorted(claimed))))
 
     def compile(self, region: RegionView) -> CompiledRegion:
-        """Write the region as an ML program, convert that to a package, and load it.
+        """Write the region as a program, and load it.
 
         Raises:
-            EPFail: coremltools does not convert the program.
+            EPFail: It cannot be written or loaded.
         """
-        program = program_of(region)
-        folder, package = _new_package()
-        return self._loaded(package, folder, save(program, package, self._longest, half=self._half))
+        folder, written = self._new_folder()
+        return self._loaded(written, folder, self._back_end.save(region, written))
 
     def validate(self, artifact: bytes) -> ArtifactValidity:
-        """Return whether it was made by this version of coremltools with these options."""
-        return ArtifactValidity.VALID if facts_in(artifact) == self._facts else ArtifactValidity.STALE
+        """Return whether it was made by this version of the back end with these options."""
+        return ArtifactValidity.VALID if facts_in(artifact) == self._back_end.facts else ArtifactValidity.STALE
 
     def restore(self, artifact: bytes) -> CompiledRegion:
-        """Load a package that was kept.
+        """Load a region that was kept.
 
         Raises:
             EPFail: The artifact is damaged.
         """
-        folder, package = _new_package()
-        return self._loaded(package, folder, unpack(artifact, package))
+        folder, written = self._new_folder()
+        return self._loaded(written, folder, unpack(artifact, written))
 
-    def _loaded(self, package: Path, folder: tempfile.TemporaryDirectory[str], border: Border) -> CoreMLRegion:
-        assert self._runtime is not None, "a provider that only writes loads nothing"
-        model = self._runtime.load(package, self._units, self._cache)
-        return CoreMLRegion(package, folder, border, model, self._facts)
+    def close(self) -> None:
+        """Release what the regions share."""
+        self._back_end.close()
 
+    def _new_folder(self) -> tuple[tempfile.TemporaryDirectory[str], Path]:
+        folder = tempfile.TemporaryDirectory(prefix="ort-py-coreml-")
+        return folder, Path(folder.name) / f"region{self._back_end.suffix}"
 
-def _new_package() -> tuple[tempfile.TemporaryDirectory[str], Path]:
-    folder = tempfile.TemporaryDirectory(prefix="ort-py-coreml-")
-    return folder, Path(folder.name) / "region.mlpackage"
+    def _loaded(self, written: Path, folder: tempfile.TemporaryDirectory[str], border: Border) -> CoreMLRegion:
+        model = self._back_end.load(written)
+        return CoreMLRegion(written, folder, border, model, self._back_end.facts)
 
 
 def _fragmentation(graph: GraphView, found: Capability, most: int) -> str:

@@ -1,4 +1,4 @@
-"""A compiled region: a model package, the model that was loaded from it, and the state of a frame.
+"""A compiled region: a written region, the model that was loaded from it, and the state of a frame.
 
 The model is shared by threads, whose runs take turns.
 """
@@ -7,28 +7,26 @@ from __future__ import annotations
 
 import tempfile
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from ort_py.contracts import CompiledRegion, FrameResources, RegionInstance, RunDeclined
-from ort_py_coreml.package import Border, pack
-from ort_py_coreml.runtime import Model
+from ort_py_coreml.artifact import Border, pack
+from ort_py_coreml.back_end import Array, Model
 
 __all__ = ["CoreMLRegion"]
-
-Array = np.ndarray[Any, Any]
 
 
 class CoreMLRegion(CompiledRegion):
     """A region.
 
     Args:
-        package: The package, in a folder that the region owns.
+        package: A package or an asset, in a folder that the region owns.
         folder: That folder.
-        border: Inputs and outputs of the package.
+        border: Its inputs and outputs.
         model: The model that was loaded from it.
         facts: What has to be equal for its bytes to be valid elsewhere.
     """
@@ -49,13 +47,13 @@ class CoreMLRegion(CompiledRegion):
 
     def instantiate(self, frame: FrameResources) -> RegionInstance:
         """Return a frame's state."""
-        return _Instance(self)
+        return _Instance(self, frame.time_check)
 
-    def predict(self, feeds: Mapping[str, Array]) -> Mapping[str, Array]:
+    def predict(self, feeds: Mapping[str, Array], check: Callable[[], None] | None) -> Mapping[str, Array]:
         """Run once, when no other thread does."""
         with self._lock:
             assert self._model is not None, "frames are closed before their region"
-            return self._model.predict(feeds)
+            return self._model.predict(feeds, check)
 
     def serialize(self) -> bytes:
         """Return the package as bytes."""
@@ -63,15 +61,18 @@ class CoreMLRegion(CompiledRegion):
 
     def close(self) -> None:
         """Release the model, and delete the package."""
-        self._model = None
+        model, self._model = self._model, None
+        if model is not None:
+            model.close()
         self._folder.cleanup()
 
 
 class _Instance(RegionInstance):
     """A frame's state of a region."""
 
-    def __init__(self, region: CoreMLRegion) -> None:
+    def __init__(self, region: CoreMLRegion, time_check: Callable[[], Callable[[], None] | None]) -> None:
         self._region = region
+        self._time_check = time_check
         self._feeds: dict[str, Array] = {}
         self._wanted: Sequence[Array | None] = ()
 
@@ -89,16 +90,17 @@ class _Instance(RegionInstance):
         self._wanted = outputs
 
     def __call__(self) -> Sequence[Any]:
-        """Run, and copy the results to where they are wanted."""
+        """Run, and copy the results to where they are wanted, or have to have another type."""
         feeds, self._feeds = self._feeds, {}
-        found = self._region.predict(feeds)
+        found = self._region.predict(feeds, self._time_check())
         results: list[Array] = []
         for number, (wanted, kind) in enumerate(zip(self._wanted, self._region.border.results, strict=True)):
             result = np.asarray(found[f"out{number}"])
-            fits = wanted is not None and wanted.shape == result.shape
-            written = wanted if fits and wanted is not None else np.empty(result.shape, kind)
-            written[...] = result
-            results.append(written)
+            if wanted is not None and wanted.shape == result.shape:
+                wanted[...] = result
+                results.append(wanted)
+            else:
+                results.append(np.ascontiguousarray(result, kind))
         self._wanted = ()
         return results
 

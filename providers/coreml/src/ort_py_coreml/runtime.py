@@ -12,21 +12,18 @@ import sys
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Protocol
-
-import numpy as np
+from typing import Protocol
 
 from ort_py.errors import EPFail
+from ort_py_coreml.back_end import Array
 
-__all__ = ["Model", "Runtime", "open_runtime"]
-
-Array = np.ndarray[Any, Any]
+__all__ = ["Package", "Runtime", "open_runtime"]
 
 _UNITS = {"ALL": "ALL", "CPUOnly": "CPU_ONLY", "CPUAndGPU": "CPU_AND_GPU", "CPUAndNeuralEngine": "CPU_AND_NE"}
 """coremltools' name for each value of the option MLComputeUnits."""
 
 
-class Model(Protocol):
+class Package(Protocol):
     """A package that is ready to run."""
 
     def predict(self, feeds: Mapping[str, Array]) -> Mapping[str, Array]:
@@ -36,7 +33,7 @@ class Model(Protocol):
 class Runtime(Protocol):
     """Whatever can run packages."""
 
-    def load(self, package: Path, units: str, cache: str) -> Model:
+    def load(self, package: Path, units: str, cache: str) -> Package:
         """Make a package ready to run.
 
         Args:
@@ -49,18 +46,18 @@ class Runtime(Protocol):
 class _CoreML:
     """Core ML itself, through coremltools."""
 
-    def load(self, package: Path, units: str, cache: str) -> Model:
+    def load(self, package: Path, units: str, cache: str) -> Package:
         """Compile the package unless the cache has it, and load it."""
         import coremltools
 
         chosen = coremltools.ComputeUnit[_UNITS[units]]
         if not cache:
-            model: Model = coremltools.models.MLModel(str(package), compute_units=chosen)
+            model: Package = coremltools.models.MLModel(str(package), compute_units=chosen)
             return model
         compiled = Path(cache) / f"{_digest(package)}.mlmodelc"
         if not compiled.is_dir():
             _compile(package, compiled)
-        loaded: Model = coremltools.models.CompiledMLModel(str(compiled), compute_units=chosen)
+        loaded: Package = coremltools.models.CompiledMLModel(str(compiled), compute_units=chosen)
         return loaded
 
 

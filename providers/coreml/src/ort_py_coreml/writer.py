@@ -3,29 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ort_py.contracts import Availability, IExecutionProvider, OptionSpec, ProviderFactory, SessionContext
-from ort_py.devices import HOST, DeviceClass
+from ort_py.devices import DeviceClass
+from ort_py_coreml.back_ends import PACKAGES, find
 from ort_py_coreml.options import OPTIONS
 
 if TYPE_CHECKING:
     from ort_py_coreml.provider import CoreMLProvider
 
-__all__ = ["PackageWriterFactory", "find_coremltools"]
+__all__ = ["PackageWriterFactory"]
 
 _NAME = "CoreMLPackageWriter"
-
-
-def find_coremltools() -> Availability:
-    """Return whether coremltools is installed, without importing it."""
-    try:
-        found = version("coremltools")
-    except PackageNotFoundError:
-        return Availability(False, reason="coremltools is not installed", fix="pip install coremltools")
-    return Availability(True, reason=f"coremltools {found}", devices=(HOST,))
 
 
 class PackageWriterFactory(ProviderFactory):
@@ -59,8 +50,8 @@ class PackageWriterFactory(ProviderFactory):
         return OPTIONS
 
     def probe(self) -> Availability:
-        """Return whether coremltools is there, which writes packages on every system."""
-        return find_coremltools()
+        """Return whether the library is there that writes such files, on every system."""
+        return find(PACKAGES[self._target.suffix])
 
     def create(self, options: Mapping[str, Any], context: SessionContext) -> IExecutionProvider:
         """Make the provider of one session."""

@@ -19,10 +19,9 @@ from ort_py.contracts import (
     SessionContext,
 )
 from ort_py.errors import EPFail
-from ort_py_coreml.lowering import program_of
-from ort_py_coreml.package import save
+from ort_py_coreml.back_end import BackEnd
+from ort_py_coreml.back_ends import writer_for
 from ort_py_coreml.provider import CoreMLProvider
-from ort_py_coreml.runtime import Runtime
 
 __all__ = ["PackageWriter"]
 
@@ -38,12 +37,11 @@ class PackageWriter(CoreMLProvider):
     """
 
     def __init__(self, name: str, options: Mapping[str, Any], context: SessionContext, target: Path) -> None:
-        super().__init__(name, options, context)
         self._target = target
+        super().__init__(name, options, context)
 
-    def _open_runtime(self) -> Runtime | None:
-        """None: nothing is loaded."""
-        return None
+    def _open_back_end(self, options: Mapping[str, Any]) -> BackEnd:
+        return writer_for(self._target, options, half=self._half)
 
     def group_refusal(self, nodes: Sequence[NodeSpec], graph: GraphView) -> str | None:
         """Small models are written too."""
@@ -57,10 +55,10 @@ class PackageWriter(CoreMLProvider):
         """Write the package, unless there was a region before: the engine then refuses the model.
 
         Raises:
-            EPFail: coremltools does not convert the program.
+            EPFail: The region cannot be written.
         """
         if not self._target.exists():
-            save(program_of(region, named=True), self._target, self._longest, half=self._half)
+            self._back_end.save(region, self._target, named=True)
         return _Written()
 
 

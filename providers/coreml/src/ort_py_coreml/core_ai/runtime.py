@@ -1,0 +1,104 @@
+"""Runs assets. Core AI's interface is asynchronous: a thread with a loop of its own serves the regions of a session.
+
+Core AI ends the process where an input has another type or shape than the program can take, so that nothing else may
+reach it: a region compares all shapes first.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Coroutine, Mapping
+from concurrent.futures import Future, wait
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import Any, TypeVar
+
+from coreai.authoring import AIModelAsset
+from coreai.runtime import NDArray
+
+from ort_py_coreml.back_end import Array, Model
+
+__all__ = ["LoadedAsset", "Loop"]
+
+T = TypeVar("T")
+_PERIOD = 0.05
+"""Seconds between two looks at the time of a run."""
+
+
+class Loop:
+    """A thread that runs coroutines of Core AI. It is started by the first one."""
+
+    def __init__(self) -> None:
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread: threading.Thread | None = None
+        self._lock = threading.Lock()
+
+    def start(self, work: Coroutine[Any, Any, T]) -> Future[T]:
+        """Start a coroutine on the thread of the loop. Any thread may do so."""
+        return asyncio.run_coroutine_threadsafe(work, self._started())
+
+    def _started(self) -> asyncio.AbstractEventLoop:
+        with self._lock:
+            if self._loop is None:
+                self._loop = asyncio.new_event_loop()
+                self._thread = threading.Thread(target=self._loop.run_forever, name="ort-py-coreai", daemon=True)
+                self._thread.start()
+            return self._loop
+
+    def close(self) -> None:
+        """End the thread."""
+        with self._lock:
+            loop, thread, self._loop, self._thread = self._loop, self._thread, None, None
+        if loop is not None and thread is not None:
+            loop.call_soon_threadsafe(loop.stop)
+            thread.join()
+            loop.close()
+
+
+class LoadedAsset(Model):
+    """An asset that is ready to run. Core AI copies arrays where they come in and where they go out.
+
+    Args:
+        asset: The asset.
+        loop: Runs Core AI's coroutines.
+    """
+
+    def __init__(self, asset: Path, loop: Loop) -> None:
+        self._loop = loop
+        self._opened = AsyncExitStack()
+        self._late: list[Future[Any]] = []
+        self._function = loop.start(self._load(asset)).result()
+
+    async def _load(self, asset: Path) -> Any:
+        model = await self._opened.enter_async_context(AIModelAsset.load(asset).executable())
+        return model.load_function("main")
+
+    def predict(self, feeds: Mapping[str, Array], check: Callable[[], None] | None) -> Mapping[str, Array]:
+        """Run once. A run that is over its time goes on without a reader."""
+        running = self._loop.start(self._run({name: NDArray(array) for name, array in feeds.items()}))
+        try:
+            return _waited(running, check)
+        except BaseException:
+            self._late = [*(one for one in self._late if not one.done()), running]
+            raise
+
+    async def _run(self, inputs: Mapping[str, NDArray]) -> dict[str, Array]:
+        found = await self._function(inputs)
+        return {name: result.numpy() for name, result in found.items()}
+
+    def close(self) -> None:
+        """Release the model, when no run is left."""
+        wait(self._late)
+        self._function = None
+        self._loop.start(self._opened.aclose()).result()
+
+
+def _waited(running: Future[T], check: Callable[[], None] | None) -> T:
+    """Return what a coroutine returns, and look at the time of the run meanwhile."""
+    while check is not None:
+        done, _ = wait([running], _PERIOD)
+        if done:
+            break
+        check()
+    return running.result()

@@ -1,0 +1,203 @@
+"""Products, convolutions, pooling, resizing, and weights that are kept in 8 bits.
+
+Core AI's convolutions and pools have two or three axes and no padding: data with one axis gets another one of size 1,
+and padding is an operator of its own.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import coreai.authoring as ai
+import numpy as np
+from coreai.authoring.constant import constant
+
+from ort_py_coreml.core_ai.movement import expand_dims, reshape, take, transpose
+from ort_py_coreml.core_ai.values import Var, filled, known, numbers, shape_of, sizes_of, without_axes
+
+__all__ = ["FUNCTIONS"]
+
+_ZERO = np.float32(0)
+_Sizes = Sequence[int]
+
+
+def _matmul(x: Var, y: Var, transpose_x: bool = False, transpose_y: bool = False) -> Var:
+    return ai.broadcasting_batch_matmul(_turned(x) if transpose_x else x, _turned(y) if transpose_y else y)
+
+
+def _turned(x: Var) -> Var:
+    rank = len(shape_of(x))
+    return transpose(x, [*range(rank - 2), rank - 1, rank - 2])
+
+
+def _padded(x: Var, pad: _Sizes, number: Any) -> Var:
+    """Pad the axes behind the channels."""
+    return ai.pad(x, np.array([0, 0, 0, 0, *pad], np.uint32), number) if any(pad) else x
+
+
+def _unsigned(*given: int) -> Any:
+    return np.array(given, np.uint32)
+
+
+def _with_bias(x: Var, bias: Var | None) -> Var:
+    if bias is None:
+        return x
+    return ai.broadcasting_add(x, reshape(bias, [1, -1] + [1] * (len(shape_of(x)) - 2)))
+
+
+def _conv(
+    x: Var,
+    weight: Var,
+    strides: _Sizes,
+    pad: _Sizes,
+    dilations: _Sizes,
+    groups: int,
+    pad_type: str = "custom",
+    bias: Var | None = None,
+) -> Var:
+    x = _padded(x, pad, _ZERO)
+    flat = len(strides) == 1
+    if flat:
+        x, weight = expand_dims(x, [2]), expand_dims(weight, [2])
+        strides, dilations = [1, *strides], [1, *dilations]
+    function = ai.conv2d if len(strides) == 2 else ai.conv3d
+    found = function(x, weight, _unsigned(*strides), _unsigned(*dilations), np.uint32(groups))
+    return _with_bias(without_axes(found, [2]) if flat else found, bias)
+
+
+def _conv_transpose(
+    x: Var,
+    weight: Var,
+    strides: _Sizes,
+    pad: _Sizes,
+    dilations: _Sizes,
+    groups: int,
+    pad_type: str = "custom",
+    bias: Var | None = None,
+) -> Var:
+    """Compute the whole result, and cut the padding off."""
+    kernel, image = sizes_of(weight)[2:], shape_of(x)[2:]
+    channels = sizes_of(weight)[1] * groups
+    flat = len(kernel) == 1
+    if flat:
+        x, weight = expand_dims(x, [2]), expand_dims(weight, [2])
+        kernel, image = (1, *kernel), (1, *image)
+        strides, dilations, pad = [1, *strides], [1, *dilations], [0, 0, *pad]
+    whole = [
+        (size - 1) * stride + (window - 1) * dilation + 1
+        for size, stride, window, dilation in zip(known(image), strides, kernel, dilations, strict=True)
+    ]
+    zeros = [0] * len(kernel)
+    function = ai.conv_transpose2d if len(kernel) == 2 else ai.conv_transpose3d
+    found = function(
+        x, weight, _unsigned(*strides), _unsigned(*zeros), _unsigned(*dilations), _unsigned(*zeros), np.uint32(groups)
+    )
+    found = reshape(found, [-1, channels, *whole])
+    if any(pad):
+        behind = [size - after for size, after in zip(whole, pad[1::2], strict=True)]
+        far = 2**31 - 1
+        found = ai.slice_(
+            found, numbers(0, 0, *pad[::2]), numbers(far, far, *behind), numbers(*[1] * (2 + len(kernel)))
+        )
+    return _with_bias(without_axes(found, [2]) if flat else found, bias)
+
+
+def _max_pool(x: Var, kernel_sizes: _Sizes, strides: _Sizes, pad: _Sizes, pad_type: str = "custom") -> Var:
+    x = _padded(x, pad, np.float32(-np.inf))
+    flat = len(kernel_sizes) == 1
+    if flat:
+        x, kernel_sizes, strides = expand_dims(x, [2]), [1, *kernel_sizes], [1, *strides]
+    batch, channels, *image = shape_of(x)
+    result = [batch, channels, *_places(image, kernel_sizes, strides)]
+    function = ai.maxpool2d if len(kernel_sizes) == 2 else ai.maxpool3d
+    found = function(
+        ai.TensorType([-1 if size is None else size for size in result], np.float32),
+        x,
+        _unsigned(*kernel_sizes),
+        _unsigned(*strides),
+        _unsigned(*[1] * len(strides)),
+        np.bool_(False),
+    )
+    return without_axes(found, [2]) if flat else found
+
+
+def _places(image: Sequence[int | None], kernel: _Sizes, strides: _Sizes) -> list[int | None]:
+    return [
+        None if size is None else (size - window) // stride + 1
+        for size, window, stride in zip(image, kernel, strides, strict=True)
+    ]
+
+
+def _avg_pool(
+    x: Var,
+    kernel_sizes: _Sizes,
+    strides: _Sizes,
+    pad: _Sizes,
+    exclude_padding_from_average: bool,
+    pad_type: str = "custom",
+) -> Var:
+    count: Var = np.float32(math.prod(kernel_sizes))
+    if exclude_padding_from_average and any(pad):
+        count = _sums(filled(x, np.float32(1)), kernel_sizes, strides, pad)
+    return ai.broadcasting_divide(_sums(x, kernel_sizes, strides, pad), count)
+
+
+def _sums(x: Var, kernel: _Sizes, strides: _Sizes, pad: _Sizes) -> Var:
+    x = _padded(x, pad, _ZERO)
+    flat = len(kernel) == 1
+    if flat:
+        x, kernel, strides = expand_dims(x, [2]), [1, *kernel], [1, *strides]
+    function = ai.sumpool2d if len(kernel) == 2 else ai.sumpool3d
+    ones = constant(_unsigned(*[1] * len(kernel)))  # Core AI makes no constant of this operand itself
+    found = function(x, _unsigned(*kernel), _unsigned(*strides), ones)
+    return without_axes(found, [2]) if flat else found
+
+
+def _upsample_nearest_neighbor(x: Var, scale_factor_height: int, scale_factor_width: int) -> Var:
+    for axis, scale in ((2, scale_factor_height), (3, scale_factor_width)):
+        x = take(x, np.repeat(np.arange(sizes_of(x)[axis], dtype=np.int32), scale), axis)
+    return x
+
+
+def _upsample_bilinear(x: Var, scale_factor_height: Any, scale_factor_width: Any, align_corners: bool) -> Var:
+    """Take both neighbours of each place, one axis after the other, with weights that are computed here."""
+    for axis, scale in ((2, scale_factor_height), (3, scale_factor_width)):
+        size = sizes_of(x)[axis]
+        places = np.arange(size * int(scale), dtype=np.float32)
+        if align_corners:
+            places *= np.float32(size - 1) / np.float32(max(len(places) - 1, 1))
+        else:
+            places = (places + np.float32(0.5)) / np.float32(scale) - np.float32(0.5)
+        places = np.clip(places, 0, size - 1)
+        low = np.floor(places).astype(np.int32)
+        high = np.minimum(low + 1, size - 1)
+        weight = (places - low).astype(np.float32).reshape([-1 if place == axis else 1 for place in range(4)])
+        near, far = take(x, low, axis), take(x, high, axis)
+        x = ai.broadcasting_add(ai.broadcasting_mul(near, 1 - weight), ai.broadcasting_mul(far, weight))
+    return x
+
+
+def _dequantize(quantized_data: Any, zero_point: Any, scale: Any, axis: Any) -> Var:
+    """Keep 8 bits, unless a scale is not positive, which Core AI refuses."""
+    scale, zero = np.asarray(scale), np.asarray(zero_point, quantized_data.dtype)
+    if not np.all(scale > 0):
+        shape = [-1 if place == axis else 1 for place in range(quantized_data.ndim)] if scale.ndim else ()
+        away = quantized_data.astype(np.float32) - zero.reshape(shape).astype(np.float32)
+        return away * scale.reshape(shape)
+    places = np.int32(axis) if scale.ndim else numbers(*range(quantized_data.ndim))
+    return ai.dequantize(quantized_data, scale, zero, np.zeros_like(scale), places)
+
+
+FUNCTIONS: dict[str, Callable[..., Any]] = {
+    "avg_pool": _avg_pool,
+    "constexpr_affine_dequantize": _dequantize,
+    "conv": _conv,
+    "conv_transpose": _conv_transpose,
+    "matmul": _matmul,
+    "max_pool": _max_pool,
+    "upsample_bilinear": _upsample_bilinear,
+    "upsample_nearest_neighbor": _upsample_nearest_neighbor,
+}
+"""Functions of MIL by name."""

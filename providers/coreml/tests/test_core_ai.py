@@ -1,0 +1,254 @@
+"""Core AI itself, which runs on Linux: operators, networks, sizes, time limits and threads."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import tempfile
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnxruntime
+import pytest
+from onnx import NodeProto, TensorProto
+from onnx.reference import ReferenceEvaluator
+
+import ort_py as ort
+from ort_py.errors import LimitError
+from ort_py_kit.tolerances import assert_close
+from providers.coreml.tests.cases import CASES
+from providers.coreml.tests.models import PROVIDER, model, node, open_session, run_here
+from providers.coreml.tests.networks import NETWORKS, bert, cnn
+
+pytest.importorskip("coreai", reason="Core AI is not installed: pip install coreai-core")
+
+X = np.random.default_rng(2).normal(0, 1, (3, 4)).astype(np.float32)
+SPECIAL = np.array(
+    [np.nan, np.inf, -np.inf, 0, -0.0, 1e-40, 3e38, -3e38, 0.5, -0.5, 1.5, -1.5, 2.5, -2.5, 88.8, -104], np.float32
+)
+
+
+def _expected(data: bytes, feeds: dict[str, Any]) -> list[Any]:
+    options = onnxruntime.SessionOptions()
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    session = onnxruntime.InferenceSession(data, options, providers=["CPUExecutionProvider"])
+    return list(session.run(None, feeds))
+
+
+def _check(data: bytes, feeds: dict[str, Any], context: str = "") -> None:
+    assert_close(run_here(data, feeds, backend="coreai"), _expected(data, feeds), context=context)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_results(name: str) -> None:
+    case = CASES[name]
+    data, feeds = case.model(), case.feeds()
+    if case.nodes[0].op_type == "Swish":  # unknown to onnxruntime
+        wanted = list(ReferenceEvaluator(data).run(None, feeds))
+        assert_close(run_here(data, feeds, backend="coreai"), wanted, context=name)
+    else:
+        _check(data, feeds, name)
+
+
+@pytest.mark.parametrize("make", NETWORKS)
+def test_networks(make: Any) -> None:
+    """Each runs as one region."""
+    data, feeds = make()
+    _check(data, feeds)
+
+
+@pytest.mark.parametrize("make", [cnn, bert])
+def test_sizes_may_change_with_each_run(make: Any) -> None:
+    data, feeds = make()
+    (name,) = feeds
+    with open_session(data, backend="coreai", max_dimension=64) as session:
+        for size in (1, 5, 64, 5):
+            shape = list(feeds[name].shape)
+            shape[1 if make is bert else 2] = size
+            more = {name: np.random.default_rng(size).normal(0, 1, shape).astype(np.float32)}
+            assert_close(session.run(None, more), _expected(data, more))
+        assert "declined" not in session.plan
+        assert not session.fallback_report
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "Abs",
+        "Atan",
+        "Ceil",
+        "Cos",
+        "Erf",
+        "Exp",
+        "Floor",
+        "HardSigmoid",
+        "HardSwish",
+        "LeakyRelu",
+        "Log",
+        "Neg",
+        "Reciprocal",
+        "Relu",
+        "Round",
+        "Selu",
+        "Sigmoid",
+        "Sign",
+        "Softplus",
+        "Softsign",
+        "Sqrt",
+        "Tanh",
+    ],
+)
+def test_numbers_that_are_not_finite(name: str) -> None:
+    _check(model([node(name, "x")], {"x": SPECIAL}), {"x": SPECIAL})
+
+
+@pytest.mark.parametrize("name", ["Add", "Div", "Max", "Min", "Mul", "Pow", "Sub"])
+def test_pairs_of_numbers_that_are_not_finite(name: str) -> None:
+    feeds = {"x": SPECIAL[:, None], "z": SPECIAL}
+    _check(model([node(name, "x z")], feeds), feeds)
+
+
+@pytest.mark.parametrize("name", ["Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual"])
+def test_comparisons_with_numbers_that_are_not_finite(name: str) -> None:
+    feeds = {"x": SPECIAL[:, None], "z": SPECIAL}
+    _check(model([node(name, "x z")], feeds, kind=TensorProto.BOOL), feeds)
+
+
+@pytest.mark.parametrize(
+    ("through", "kind"), [(TensorProto.INT32, TensorProto.FLOAT), (TensorProto.BOOL, TensorProto.FLOAT)]
+)
+def test_conversions_and_back_are_not_taken_for_nothing(through: int, kind: int) -> None:
+    """Core AI removes pairs of conversions."""
+    feeds = {"x": np.array([0, -0.0, 1.5, -1.5, 2.7, -2.7, 100.2, -0.3, 0.9], np.float32)}
+    _check(model([node("Cast", "x", "t", to=through), node("Cast", "t", to=kind)], feeds), feeds)
+
+
+def test_results_of_a_run_stay_as_they_are() -> None:
+    """Also those that have the elements of an input."""
+    nodes = [node("Reshape", "x shape", "y"), node("Relu", "x", "z"), node("Identity", "x", "w")]
+    data = model(nodes, {"x": X}, {"shape": np.array([2, 6])}, ("y", "z", "w"))
+    with open_session(data, backend="coreai") as session:
+        first = session.run(None, {"x": X})
+        second = session.run(None, {"x": -X})
+    for found, x in ((first, X), (second, -X)):
+        for result, wanted in zip(found, (x.reshape(2, 6), np.maximum(x, 0), x), strict=True):
+            np.testing.assert_array_equal(result, wanted)
+
+
+def test_shapes_that_a_model_forbids_are_errors() -> None:
+    """Core AI would end the process."""
+    data = model([node("MatMul", "x z")], {"x": X, "z": X.T}, dynamic=frozenset({0, 1}))
+    with open_session(data, backend="coreai") as session, pytest.raises(Exception, match="MatMul"):
+        session.run(None, {"x": X, "z": X})
+
+
+@pytest.mark.parametrize(
+    ("made", "reason"),
+    [
+        (
+            node("GRU", "x w r", hidden_size=5, linear_before_reset=1),
+            "sizes of its data are not known, and Core AI's authoring interface has no loops",
+        ),
+        (
+            node("RNN", "x v u", hidden_size=5),
+            "sizes of its data are not known, and Core AI's authoring interface has no loops",
+        ),
+    ],
+)
+def test_what_core_ai_does_not_run_is_refused(made: NodeProto, reason: str) -> None:
+    rng = np.random.default_rng(3)
+    weights = {
+        "w": rng.normal(0, 1, (1, 15, 3)).astype(np.float32), "r": rng.normal(0, 1, (1, 15, 5)).astype(np.float32),
+        "v": rng.normal(0, 1, (1, 5, 3)).astype(np.float32), "u": rng.normal(0, 1, (1, 5, 5)).astype(np.float32),
+    }  # fmt: skip
+    feeds = {"x": rng.normal(0, 1, (4, 2, 3)).astype(np.float32)}
+    used = {name: weights[name] for name in made.input if name in weights}
+    data = model([made], feeds, used, dynamic=frozenset({0}))
+    with open_session(data, backend="coreai") as session:
+        assert reason in {dict(one.refusals).get(PROVIDER) for one in session.placement.nodes}
+        assert_close(session.run(None, feeds), _expected(data, feeds))
+
+
+def test_a_session_that_names_no_provider_does_not_use_it() -> None:
+    data, _ = cnn()
+    with ort.InferenceSession(data) as session:
+        assert PROVIDER not in session.placement.counts()
+
+
+def _slow() -> tuple[bytes, dict[str, Any]]:
+    """A few large products, about a second of work."""
+    x = np.ones((600, 600), np.float32)
+    nodes = [node("MatMul", "x x", "t0")] + [node("MatMul", f"t{i} x", f"t{i + 1}") for i in range(12)]
+    nodes.append(node("Neg", "t12", "y"))
+    return model(nodes, {"x": x}), {"x": x}
+
+
+def test_a_run_that_is_over_its_time_ends() -> None:
+    """The session can run, and be closed, while Core AI still computes what is not read."""
+    data, feeds = _slow()
+    options = ort.SessionOptions()
+    options.limits = ort.Limits(run_seconds=0.2)
+    given = [{"backend": "coreai"}]
+    with ort.InferenceSession(data, options, providers=[PROVIDER], provider_options=given) as session:
+        assert set(session.placement.counts()) == {PROVIDER}
+        begin = time.monotonic()
+        with pytest.raises(LimitError, match=r"0\.2 s"):
+            session.run(None, feeds)
+        late = time.monotonic() - begin
+    whole = time.monotonic() - begin
+    assert late < max(1.0, whole / 2)
+
+
+def test_runs_inside_a_loop_of_the_caller() -> None:
+    data, feeds = cnn()
+
+    async def run() -> list[Any]:
+        with open_session(data, backend="coreai") as session:
+            return list(session.run(None, feeds))
+
+    assert_close(asyncio.run(run()), _expected(data, feeds))
+
+
+def test_threads_take_turns() -> None:
+    data, feeds = cnn()
+    wanted, failures = _expected(data, feeds), []
+    with open_session(data, backend="coreai") as session:
+
+        def work() -> None:
+            try:
+                for _ in range(5):
+                    assert_close(session.run(None, feeds), wanted)
+            except BaseException as error:
+                failures.append(error)
+
+        workers = [threading.Thread(target=work) for _ in range(3)]
+        for worker in workers:
+            worker.start()
+        for worker in workers:
+            worker.join()
+    assert not failures
+
+
+def test_closed_sessions_leave_no_threads_and_no_assets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    data, feeds = cnn()
+    with open_session(data, backend="coreai") as session:
+        session.run(None, feeds)
+        assert [one for one in threading.enumerate() if one.name == "ort-py-coreai"]
+        assert list(tmp_path.iterdir())
+    gc.collect()
+    assert not [one for one in threading.enumerate() if one.name == "ort-py-coreai"]
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_region_comes_back_from_the_cache(tmp_path: Path) -> None:
+    data, feeds = cnn()
+    options = ort.SessionOptions()
+    options.cache_dir = str(tmp_path)
+    given = [{"claim_small": True, "backend": "coreai"}]
+    for _ in range(2):
+        with ort.InferenceSession(data, options, providers=[PROVIDER], provider_options=given) as session:
+            assert_close(session.run(None, feeds), _expected(data, feeds))
