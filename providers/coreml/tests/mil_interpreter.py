@@ -19,6 +19,7 @@ import coremltools
 import numpy as np
 from coremltools.converters.mil.frontend.milproto.load import load
 
+from ort_py_coreml.runtime import Loading
 from ort_py_coreml.toolkit import BUILDING
 
 __all__ = ["InterpretedModel", "InterpretedRuntime", "evaluate", "loaded_program"]
@@ -77,11 +78,11 @@ class InterpretedRuntime:
     """Stands in for Core ML."""
 
     def __init__(self) -> None:
-        self.loads: list[tuple[str, str]] = []
+        self.loads: list[Loading] = []
 
-    def load(self, package: Path, units: str, cache: str) -> InterpretedModel:
+    def load(self, package: Path, how: Loading) -> InterpretedModel:
         """Load a package, and note the options."""
-        self.loads.append((units, cache))
+        self.loads.append(how)
         return InterpretedModel(package)
 
 

@@ -50,8 +50,8 @@ def _programs(name: str, monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """Return the programs of a case as they are before conversion."""
     found: list[Any] = []
 
-    def noted(region: RegionView, *, named: bool) -> Any:
-        found.append(program_of(region, named=named))
+    def noted(region: RegionView, **more: Any) -> Any:
+        found.append(program_of(region, **more))
         return found[-1]
 
     monkeypatch.setattr(core_ml, "program_of", noted)

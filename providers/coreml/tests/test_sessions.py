@@ -10,10 +10,11 @@ from typing import Any
 import numpy as np
 import onnxruntime
 import pytest
-from onnx import NodeProto, TensorProto
+from onnx import NodeProto, TensorProto, helper
 
 import ort_py as ort
 from ort_py.errors import OptionError
+from ort_py_coreml.runtime import Loading
 from ort_py_kit.tolerances import assert_close
 from providers.coreml.tests.mil_interpreter import InterpretedRuntime
 from providers.coreml.tests.models import PROVIDER, model, node, open_session, run_plain
@@ -236,9 +237,27 @@ def test_float16_is_computed_where_the_session_asks_for_it(interpreted: Interpre
 
 def test_options_reach_core_ml(interpreted: InterpretedRuntime, tmp_path: Path) -> None:
     data, _ = cnn()
-    more: dict[str, Any] = {"MLComputeUnits": "CPUAndGPU", "ModelCacheDirectory": str(tmp_path)}
+    more: dict[str, Any] = {
+        "MLComputeUnits": "CPUAndGPU",
+        "ModelCacheDirectory": str(tmp_path),
+        "SpecializationStrategy": "FastPrediction",
+        "AllowLowPrecisionAccumulationOnGPU": "1",
+        "ProfileComputePlan": "1",
+    }
     open_session(data, **more).close()
-    assert interpreted.loads == [("CPUAndGPU", str(tmp_path))]
+    assert interpreted.loads == [Loading("CPUAndGPU", str(tmp_path), "FastPrediction", True, True)]
+
+
+@pytest.mark.parametrize("enabled", [False, True])
+def test_bodies_are_taken_if_they_are_enabled(enabled: bool, interpreted: InterpretedRuntime) -> None:
+    """As in onnxruntime, they are left to others unless `EnableOnSubgraphs` is set."""
+    result = helper.make_tensor_value_info("r", TensorProto.FLOAT, [3, 4])
+    bodies = [helper.make_graph([node(name, "x", "r")], name, [], [result]) for name in ("Exp", "Neg")]
+    feeds = {"c": np.array(True), "x": _numbers(3, 4)}
+    data = model([node("If", "c", then_branch=bodies[0], else_branch=bodies[1])], feeds)
+    with open_session(data, EnableOnSubgraphs=enabled) as session:
+        assert_close(session.run(None, feeds), _expected(data, feeds))
+    assert bool(interpreted.loads) is enabled
 
 
 def test_wrong_options_are_refused(interpreted: InterpretedRuntime) -> None:

@@ -13,7 +13,7 @@ from ort_py_coreml.artifact import Border
 from ort_py_coreml.back_end import Array, BackEnd, Model
 from ort_py_coreml.package import save
 from ort_py_coreml.program import program_of
-from ort_py_coreml.runtime import Package, Runtime
+from ort_py_coreml.runtime import Loading, Package, Runtime
 
 __all__ = ["CoreML"]
 
@@ -28,8 +28,14 @@ class CoreML(BackEnd):
     """
 
     def __init__(self, options: Mapping[str, Any], *, half: bool, runtime: Runtime | None) -> None:
-        self._units = str(options["MLComputeUnits"])
-        self._cache = str(options["ModelCacheDirectory"])
+        self._how = Loading(
+            str(options["MLComputeUnits"]),
+            str(options["ModelCacheDirectory"]),
+            str(options["SpecializationStrategy"]),
+            bool(options["AllowLowPrecisionAccumulationOnGPU"]),
+            bool(options["ProfileComputePlan"]),
+        )
+        self._target = str(options["deployment_target"])
         self._longest = int(options["max_dimension"])
         self._half = half
         self._runtime = runtime
@@ -37,7 +43,12 @@ class CoreML(BackEnd):
     @property
     def facts(self) -> Mapping[str, Any]:
         """Version of coremltools, and the options that packages depend on."""
-        return {"coremltools": coremltools.__version__, "float16": self._half, "max_dimension": self._longest}
+        return {
+            "coremltools": coremltools.__version__,
+            "deployment_target": self._target,
+            "float16": self._half,
+            "max_dimension": self._longest,
+        }
 
     @property
     def suffix(self) -> str:
@@ -51,12 +62,13 @@ class CoreML(BackEnd):
 
     def save(self, region: RegionView, target: Path, *, named: bool = False) -> Border:
         """Write a package."""
-        return save(program_of(region, named=named), target, self._longest, half=self._half)
+        program = program_of(region, named=named, system=self._target)
+        return save(program, target, self._longest, half=self._half)
 
     def load(self, written: Path) -> Model:
         """Load a package."""
         assert self._runtime is not None, "a provider that only writes loads nothing"
-        return _Loaded(self._runtime.load(written, self._units, self._cache))
+        return _Loaded(self._runtime.load(written, self._how))
 
 
 class _Loaded(Model):

@@ -22,6 +22,25 @@ OPTIONS: tuple[OptionSpec, ...] = (
         ("ALL", "CPUOnly", "CPUAndGPU", "CPUAndNeuralEngine"),
     ),
     OptionSpec("ModelFormat", str, "MLProgram", "Form of Core ML's models; ML programs only.", ("MLProgram",)),
+    OptionSpec(
+        "deployment_target",
+        str,
+        "macOS14",
+        "Oldest system that packages are written for; weights of 4 bits or with scales for blocks need macOS 15.",
+        ("macOS14", "macOS15"),
+    ),
+    OptionSpec("EnableOnSubgraphs", bool, False, "Also take nodes of the bodies of If, Loop and Scan."),
+    OptionSpec(
+        "SpecializationStrategy",
+        str,
+        "Default",
+        "What Core ML prepares models for: the default, or fast predictions.",
+        ("Default", "FastPrediction"),
+    ),
+    OptionSpec("ProfileComputePlan", bool, False, "Log the hardware that Core ML plans each operator for."),
+    OptionSpec(
+        "AllowLowPrecisionAccumulationOnGPU", bool, False, "Let Core ML add in float16 on the GPU where it computes so."
+    ),
     OptionSpec("RequireStaticInputShapes", bool, False, "Leave nodes with unknown sizes to other providers."),
     OptionSpec(
         "ModelCacheDirectory", str, "", "Folder in which compiled models are kept; they are compiled again if empty."

@@ -18,7 +18,7 @@ from coremltools.converters.mil.mil.passes import pass_pipeline
 from ort_py.errors import EPFail
 from ort_py_coreml.artifact import Border, border_of
 from ort_py_coreml.program import RegionProgram
-from ort_py_coreml.toolkit import BUILDING, TARGET
+from ort_py_coreml.toolkit import BUILDING
 
 __all__ = ["save"]
 
@@ -59,7 +59,7 @@ def save(region: RegionProgram, folder: Path, longest: int, *, half: bool = Fals
                 region.program,
                 convert_to="mlprogram",
                 inputs=inputs,
-                minimum_deployment_target=TARGET,
+                minimum_deployment_target=region.target,
                 compute_precision=precision,
                 skip_model_load=True,
             )

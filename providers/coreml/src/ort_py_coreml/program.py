@@ -10,7 +10,7 @@ from coremltools.converters.mil.mil import Function, Placeholder, Program, get_n
 from ort_py.contracts import RegionView
 from ort_py.lazy_dataclass import dataclass
 from ort_py_coreml.lowering import Signature, results_of, signature_of
-from ort_py_coreml.toolkit import BUILDING, TARGET
+from ort_py_coreml.toolkit import BUILDING, TARGET, TARGETS
 
 __all__ = ["RegionProgram", "program_of"]
 
@@ -22,23 +22,26 @@ class RegionProgram:
     Attributes:
         program: The program of coremltools, with a function `main`.
         signature: The inputs and outputs of this function.
+        target: The version of Core ML that it is written for.
     """
 
     program: Any
     signature: Signature
+    target: Any = TARGET
 
 
-def program_of(region: RegionView, *, named: bool = False) -> RegionProgram:
+def program_of(region: RegionView, *, named: bool = False, system: str = "macOS14") -> RegionProgram:
     """Write a region as an ML program.
 
     Args:
         region: A region none of whose nodes `operators.refusal` refuses.
         named: As for `signature_of`.
+        system: A value of the option `deployment_target`.
 
     Raises:
         ValueError: coremltools refuses an operator.
     """
-    signature = signature_of(region, named=named)
+    signature, target = signature_of(region, named=named), TARGETS[system]
     with BUILDING:
         symbols: dict[str, Any] = {}
         inputs = {
@@ -49,8 +52,8 @@ def program_of(region: RegionView, *, named: bool = False) -> RegionProgram:
             for name, shape, kind in zip(signature.names, signature.shapes, signature.types, strict=True)
         }
         program = Program()
-        with Function(inputs, opset_version=TARGET) as function:
+        with Function(inputs, opset_version=target) as function:
             given = [function.inputs[name] for name in signature.names]
             function.set_outputs(results_of(Builder, region, given, signature.outputs))
             program.add_function("main", function)
-    return RegionProgram(program, signature)
+    return RegionProgram(program, signature, target)

@@ -50,6 +50,7 @@ class CoreMLProvider(RegionProvider):
     def __init__(self, name: str, options: Mapping[str, Any], context: SessionContext) -> None:
         self._name = name
         self._static = bool(options["RequireStaticInputShapes"])
+        self._nested = bool(options["EnableOnSubgraphs"])
         self._most_regions = int(options["max_regions"])
         self._claim_small = bool(options["claim_small"])
         self._half = context.precision == "float16"
@@ -85,6 +86,8 @@ class CoreMLProvider(RegionProvider):
 
     def refusal(self, node: NodeSpec, graph: GraphView) -> str | None:
         """See `operators`; the back end may have reasons of its own."""
+        if node.path and not self._nested:
+            return "it is in the body of another node, and EnableOnSubgraphs is not set"
         return refusal(node, graph, static=self._static) or self._back_end.refusal(node, graph)
 
     def group_refusal(self, nodes: Sequence[NodeSpec], graph: GraphView) -> str | None:

@@ -7,18 +7,21 @@ It has not been run so far: no machine with macOS was at hand. Its calls are tho
 from __future__ import annotations
 
 import hashlib
+import logging
 import shutil
 import sys
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from ort_py.errors import EPFail
+from ort_py.lazy_dataclass import dataclass
 from ort_py_coreml.back_end import Array
 
-__all__ = ["Package", "Runtime", "open_runtime"]
+__all__ = ["Loading", "Package", "Runtime", "open_runtime"]
 
+_LOG = logging.getLogger(__name__)
 _UNITS = {"ALL": "ALL", "CPUOnly": "CPU_ONLY", "CPUAndGPU": "CPU_AND_GPU", "CPUAndNeuralEngine": "CPU_AND_NE"}
 """coremltools' name for each value of the option MLComputeUnits."""
 
@@ -30,35 +33,82 @@ class Package(Protocol):
         """Run once; inputs and outputs by the names in the package."""
 
 
+@dataclass(frozen=True, slots=True)
+class Loading:
+    """How packages are loaded.
+
+    Attributes:
+        units: A value of the option MLComputeUnits.
+        cache: Folder in which compiled models are kept; none if empty.
+        strategy: A value of the option SpecializationStrategy.
+        low_precision: Whether the GPU may add in float16.
+        profile: Whether the plan of the hardware is logged.
+    """
+
+    units: str
+    cache: str
+    strategy: str
+    low_precision: bool
+    profile: bool
+
+
 class Runtime(Protocol):
     """Whatever can run packages."""
 
-    def load(self, package: Path, units: str, cache: str) -> Package:
-        """Make a package ready to run.
-
-        Args:
-            package: The package.
-            units: A value of the option MLComputeUnits.
-            cache: Folder in which compiled models are kept; none if empty.
-        """
+    def load(self, package: Path, how: Loading) -> Package:
+        """Make a package ready to run."""
 
 
 class _CoreML:
     """Core ML itself, through coremltools."""
 
-    def load(self, package: Path, units: str, cache: str) -> Package:
+    def load(self, package: Path, how: Loading) -> Package:
         """Compile the package unless the cache has it, and load it."""
         import coremltools
 
-        chosen = coremltools.ComputeUnit[_UNITS[units]]
-        if not cache:
-            model: Package = coremltools.models.MLModel(str(package), compute_units=chosen)
-            return model
-        compiled = Path(cache) / f"{_digest(package)}.mlmodelc"
+        chosen = coremltools.ComputeUnit[_UNITS[how.units]]
+        hints = _hints(how)
+        if not how.cache:
+            model: Any = coremltools.models.MLModel(str(package), compute_units=chosen, optimization_hints=hints)
+            if how.profile:
+                _log_plan(model.get_compiled_model_path(), chosen)
+            whole: Package = model
+            return whole
+        compiled = Path(how.cache) / f"{_digest(package)}.mlmodelc"
         if not compiled.is_dir():
             _compile(package, compiled)
-        loaded: Package = coremltools.models.CompiledMLModel(str(compiled), compute_units=chosen)
+        if how.profile:
+            _log_plan(str(compiled), chosen)
+        loaded: Package = coremltools.models.CompiledMLModel(
+            str(compiled), compute_units=chosen, optimization_hints=hints
+        )
         return loaded
+
+
+def _hints(how: Loading) -> dict[str, Any] | None:
+    """Return coremltools' form of two options, or None if they have their defaults, which older systems take too."""
+    import coremltools
+
+    found: dict[str, Any] = {}
+    if how.strategy != "Default":
+        found["specializationStrategy"] = coremltools.SpecializationStrategy[how.strategy]
+    if how.low_precision:
+        found["allowLowPrecisionAccumulationOnGPU"] = True
+    return found or None
+
+
+def _log_plan(compiled: str, units: Any) -> None:
+    """Log for each operator the hardware that Core ML prefers, and its part of the work."""
+    from coremltools.models.compute_plan import MLComputePlan
+
+    plan = MLComputePlan.load_from_path(compiled, units)
+    for operation in plan.model_structure.program.functions["main"].block.operations:
+        usage = plan.get_compute_device_usage_for_mlprogram_operation(operation)
+        cost = plan.get_estimated_cost_for_mlprogram_operation(operation)
+        device = "none" if usage is None else type(usage.preferred_compute_device).__name__
+        _LOG.info(
+            "%s: %s, %s of the work", operation.operator_name, device, "?" if cost is None else f"{cost.weight:.1%}"
+        )
 
 
 def open_runtime() -> Runtime:

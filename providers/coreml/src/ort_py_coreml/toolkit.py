@@ -1,4 +1,4 @@
-"""The version of Core ML that programs are written for, and the lock without which coremltools must not be used."""
+"""The versions of Core ML that programs are written for, and the lock without which coremltools must not be used."""
 
 from __future__ import annotations
 
@@ -6,10 +6,13 @@ import threading
 
 import coremltools
 
-__all__ = ["BUILDING", "TARGET"]
+__all__ = ["BUILDING", "TARGET", "TARGETS"]
 
 TARGET = coremltools.target.macOS14
 """The oldest one whose operators suffice."""
+
+TARGETS = {"macOS14": TARGET, "macOS15": coremltools.target.macOS15}
+"""The version for each value of the option `deployment_target`."""
 
 BUILDING = threading.Lock()
 """Held while a program is built or converted: coremltools keeps in module variables which function is being built, and
