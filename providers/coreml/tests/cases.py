@@ -318,6 +318,39 @@ def _integers() -> Iterator[Case]:
     yield Case([node("GatherND", "x i", batch_dims=1)], {"x": (2, 4, 3)}, {}, given={"i": np.array([[1], [3]])})
 
 
+def _quotients() -> Iterator[Case]:
+    """Integers are divided towards zero."""
+    numbers = np.array([[-(2**31), -7, -6, -1, 0], [1, 6, 7, 2**31 - 1, 5]])
+    for kind in (np.int32, np.int64):
+        to = helper.np_dtype_to_tensor_dtype(np.dtype(kind))
+        for divisor in (2, -3, 2**31 - 1, [[4], [-7]]):
+            constants = {"c": np.array(divisor, kind)}
+            yield Case([node("Div", "x c")], {}, constants, given={"x": numbers.astype(kind)}, kind=to)
+
+
+def _attention() -> Iterator[Case]:
+    """With heads on an axis of their own or not, groups of them, and masks of both kinds."""
+    four: dict[str, tuple[int, ...]] = {"x": (2, 4, 3, 8), "z": (2, 4, 5, 8), "u": (2, 4, 5, 6)}
+    grouped: dict[str, tuple[int, ...]] = {"x": (2, 4, 3, 8), "z": (2, 2, 5, 8), "u": (2, 2, 5, 6)}
+    three: dict[str, tuple[int, ...]] = {"x": (2, 3, 32), "z": (2, 5, 16), "u": (2, 5, 16)}
+    heads: dict[str, Any] = {"q_num_heads": 4, "kv_num_heads": 2}
+    seen = np.array([[1, 1, 0, 0, 1], [0, 0, 0, 0, 0], [1, 1, 1, 1, 1]]) > 0
+    added = np.where(seen, np.float32(0.5), np.float32(-np.inf))
+    forms: list[tuple[str, dict[str, tuple[int, ...]], dict[str, Any], dict[str, Array]]] = [
+        ("x z u", four, {}, {}),
+        ("x z u", four, {"scale": 0.3, "softcap": 2.0}, {}),
+        ("x z u", four, {"is_causal": 1}, {}),
+        ("x z u", grouped, {}, {}),
+        ("x z u", three, heads, {}),
+        ("x z u", three, {**heads, "is_causal": 1}, {}),
+        ("x z u m", four, {}, {"m": seen}),
+        ("x z u m", three, heads, {"m": added}),
+        ("x z u m", four, {"is_causal": 1}, {"m": np.broadcast_to(seen, (2, 1, 3, 5)).copy()}),
+    ]
+    for names, shapes, more, given in forms:
+        yield Case([node("Attention", names, **more)], shapes, {}, opset=23, given=given)
+
+
 def _quantized() -> Iterator[Case]:
     rng = np.random.default_rng(8)
     for kind in (np.int8, np.uint8):
@@ -361,6 +394,8 @@ _FAMILIES = (
     _simple_layers,
     _logic,
     _integers,
+    _quotients,
+    _attention,
     _quantized,
     _selection,
 )

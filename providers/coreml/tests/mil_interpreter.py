@@ -469,6 +469,7 @@ OPERATIONS: dict[str, Callable[..., Any]] = {
     "sub": _binary(np.subtract),
     "mul": _binary(np.multiply),
     "real_div": _binary(np.divide),
+    "floor_div": _binary(np.floor_divide),
     "pow": _binary(np.power),
     "maximum": _binary(np.maximum),
     "minimum": _binary(np.minimum),

@@ -9,7 +9,7 @@ from onnx import NodeProto
 
 from providers.coreml.tests.models import model, node
 
-__all__ = ["NETWORKS", "bert", "cnn"]
+__all__ = ["NETWORKS", "bert", "cnn", "grouped"]
 
 RNG = np.random.default_rng(11)
 
@@ -162,4 +162,14 @@ def unet() -> tuple[bytes, dict[str, Any]]:
     return model(nodes, feeds, constants), feeds
 
 
-NETWORKS = [cnn, bert, vit, lstm, unet]
+def grouped() -> tuple[bytes, dict[str, Any]]:
+    """Attention as one operator with fewer heads of keys, for sequences of any length."""
+    nodes = [node("MatMul", f"x w{name}", name) for name in "qkv"]
+    nodes.append(node("Attention", "q k v", "a", q_num_heads=4, kv_num_heads=2))
+    nodes += [node("MatMul", "a wo", "z"), node("Add", "z x", "y")]
+    constants = {f"w{name}": numbers(16, width) / 4 for name, width in (("q", 24), ("k", 12), ("v", 8), ("o", 16))}
+    feeds = {"x": numbers(1, 5, 16)}
+    return model(nodes, feeds, constants, opset=23, dynamic=frozenset({1})), feeds
+
+
+NETWORKS = [cnn, bert, vit, lstm, unet, grouped]

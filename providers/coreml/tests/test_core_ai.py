@@ -21,7 +21,7 @@ from ort_py.errors import LimitError
 from ort_py_kit.tolerances import assert_close
 from providers.coreml.tests.cases import CASES
 from providers.coreml.tests.models import PROVIDER, model, node, open_session, run_here
-from providers.coreml.tests.networks import NETWORKS, bert, cnn
+from providers.coreml.tests.networks import NETWORKS, bert, cnn, grouped
 
 pytest.importorskip("coreai", reason="Core AI is not installed: pip install coreai-core")
 
@@ -60,14 +60,14 @@ def test_networks(make: Any) -> None:
     _check(data, feeds)
 
 
-@pytest.mark.parametrize("make", [cnn, bert])
+@pytest.mark.parametrize("make", [cnn, bert, grouped])
 def test_sizes_may_change_with_each_run(make: Any) -> None:
     data, feeds = make()
     (name,) = feeds
     with open_session(data, backend="coreai", max_dimension=64) as session:
         for size in (1, 5, 64, 5):
             shape = list(feeds[name].shape)
-            shape[1 if make is bert else 2] = size
+            shape[2 if make is cnn else 1] = size
             more = {name: np.random.default_rng(size).normal(0, 1, shape).astype(np.float32)}
             assert_close(session.run(None, more), _expected(data, more))
         assert "declined" not in session.plan

@@ -138,6 +138,7 @@ FUNCTIONS: dict[str, Callable[..., Var]] = {
     "equal": _of_two(ai.broadcasting_equal),
     "fill_like": _fill_like,
     "floor": floor,
+    "floor_div": _of_two(ai.broadcasting_floor_divide),
     "gelu": _gelu,
     "greater": _of_two(ai.broadcasting_greater),
     "greater_equal": _greater_equal,

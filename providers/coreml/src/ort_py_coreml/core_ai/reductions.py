@@ -35,8 +35,9 @@ def _reduction(function: Callable[[Var, Var], Var]) -> Callable[..., Var]:
     """Return the form of MIL of a reduction that keeps its axes."""
 
     def reduce(x: Var, axes: Sequence[int], keep_dims: bool) -> Var:
-        found = function(x, numbers(*axes))
-        return found if keep_dims else without_axes(found, list(axes))
+        places = sorted(axis % len(shape_of(x)) for axis in axes)
+        found = function(x, numbers(*places))
+        return found if keep_dims else without_axes(found, places)
 
     return reduce
 
@@ -61,7 +62,7 @@ def _topk(x: Var, k: int, axis: int, ascending: bool) -> list[Var]:
 
 
 def _softmax(x: Var, axis: int) -> Var:
-    return ai.softmax(x, np.int32(axis))
+    return ai.softmax(x, np.int32(axis % len(shape_of(x))))
 
 
 def _scaled(x: Var, scale: Any, bias: Any, axis: int) -> Var:

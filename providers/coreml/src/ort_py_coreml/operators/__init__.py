@@ -15,6 +15,7 @@ from ort_py_coreml.operators.operator import Operator
 __all__ = ["FAMILIES", "is_heavy", "operator_of", "refusal"]
 
 FAMILIES: dict[str, str] = {
+    "attention": "Attention",
     "elementwise": (
         "Abs Acos Add Asin Atan Atanh Ceil Clip Cos Cosh Div Elu Erf Exp Floor Gelu HardSigmoid HardSwish Identity "
         "LeakyRelu Log Max Mean Min Mish Mul Neg PRelu Pow Reciprocal Relu Round Selu Sigmoid Sign Sin Sinh Softplus "

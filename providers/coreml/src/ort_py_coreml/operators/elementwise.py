@@ -145,6 +145,30 @@ def _check_sum(node: NodeSpec, graph: Constants) -> str | None:
     return "it computes int64, and Core ML's integers are int32" if kind_of(node) is DataType.INT64 else None
 
 
+def _check_div(node: NodeSpec, graph: Constants) -> str | None:
+    """Quotients of integers have no value for the divisor 0, and too large ones for 1 and -1."""
+    if kind_of(node) is DataType.FLOAT:
+        return None
+    divisor = constant(node, graph, 1)
+    if divisor is None or np.any(np.abs(divisor) < 2):
+        return "it divides integers by others than constants from 2 or -2 on"
+    return None
+
+
+def _div(lowering: Lowering, node: NodeSpec) -> Var:
+    """Divide integers as ONNX does, towards zero: numbers below zero, whose quotient rounds down as it rounds so."""
+    if kind_of(node) is DataType.FLOAT:
+        return both("real_div")(lowering, node)
+    mb, x, divisor = lowering.mb, lowering.read(node.inputs[0]), constant(node, lowering.graph, 1)
+    assert divisor is not None, "others are refused"
+    zero, turned = np.int32(0), np.int32(-1)
+    below = mb.minimum(x=x, y=mb.mul(x=mb.maximum(x=x, y=zero), y=turned))  # the negative of the smallest is too large
+    size = mb.floor_div(x=below, y=-np.abs(divisor.astype(np.int32)))
+    signs = mb.cast(x=mb.less(x=x, y=zero), dtype="int32")
+    opposite = mb.not_equal(x=signs, y=(divisor < 0).astype(np.int32))
+    return mb.mul(x=size, y=mb.sub(x=np.int32(1), y=mb.mul(x=mb.cast(x=opposite, dtype="int32"), y=np.int32(2))))
+
+
 def _mean(lowering: Lowering, node: NodeSpec) -> Var:
     total = both("add")(lowering, node)
     return lowering.mb.real_div(x=total, y=np.float32(len(node.inputs)))
@@ -164,7 +188,7 @@ OPERATORS = {
     **{name.title(): Operator(_function(name)) for name in _SAME.split()},
     "Add": Operator(both("add"), _check_sum, since=7, kinds=NUMBERS),
     "Clip": Operator(_clip, constants=frozenset({1, 2})),
-    "Div": Operator(both("real_div"), since=7),
+    "Div": Operator(_div, _check_div, since=7, kinds=NUMBERS),
     "Elu": Operator(_with_alpha("elu", 1.0), _finite("alpha")),
     "Gelu": Operator(_gelu),
     "HardSigmoid": Operator(_hard_sigmoid, _finite("alpha", "beta")),

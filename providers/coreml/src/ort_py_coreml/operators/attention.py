@@ -1,0 +1,119 @@
+"""Attention, by the products, sums and softmax functions that it consists of.
+
+MIL has a function for it from macOS 15 on, which takes no scale. Core ML finds the parts that it computes together.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ort_py.contracts import NodeSpec
+from ort_py.dtypes import DataType
+from ort_py_coreml.operators.operator import FLOATS, Constants, Operator, Var, attribute, kind_of, shape_of
+
+if TYPE_CHECKING:
+    from ort_py_coreml.lowering import Lowering
+
+__all__ = ["OPERATORS"]
+
+_LOWEST = np.float32(-3e38)
+"""Stands for the score of a place that is not looked at. It is finite: a row of such scores has a softmax function."""
+
+
+def _has(node: NodeSpec, place: int) -> bool:
+    return place < len(node.inputs) and node.inputs[place] is not None
+
+
+def _heads(node: NodeSpec, place: int) -> int:
+    """Return the number of heads of the query (0), the key (1) or the value (2)."""
+    shape = shape_of(node, place)
+    count = shape[1] if len(shape) == 4 else attribute(node, "kv_num_heads" if place else "q_num_heads", 0)
+    return int(count) if isinstance(count, int) else 0
+
+
+def _length(node: NodeSpec, place: int) -> Any:
+    return shape_of(node, place)[-2]
+
+
+def _check(node: NodeSpec, graph: Constants) -> str | None:
+    if any(_has(node, place) for place in (4, 5, 6)) or any(value is not None for value in node.outputs[1:]):
+        return "it has a cache, or gives its scores"
+    if attribute(node, "softmax_precision", 0) not in (0, int(DataType.FLOAT)):
+        return "its softmax function has another precision"
+    for place in range(3):
+        shape = shape_of(node, place)
+        if not isinstance(shape[-1], int) or not _heads(node, place):
+            return "the number of its heads, or their size, is not known"
+        if not isinstance(shape[0], int) and not isinstance(shape[-2], int):
+            return "neither the size of the batch nor the length of a sequence is known"
+    if attribute(node, "softcap", 0.0) and (_has(node, 3) or attribute(node, "is_causal", 0)):
+        return "it limits scores and masks them"
+    if attribute(node, "is_causal", 0) and not all(isinstance(_length(node, place), int) for place in (0, 1)):
+        return "its causal mask depends on lengths that are not known"
+    if _has(node, 3) and shape_of(node, 3)[-1:] != (_length(node, 1),):
+        return "its mask has another length than the keys"
+    return None
+
+
+def _apart(lowering: Lowering, node: NodeSpec, place: int) -> Var:
+    """Return an operand with an axis of heads, as many as the query has."""
+    mb, x, shape, heads = lowering.mb, lowering.read(node.inputs[place]), shape_of(node, place), _heads(node, place)
+    known = isinstance(shape[-2], int)
+    batch, length = (-1, shape[-2]) if known else (shape[0], -1)
+    size = shape[-1] if len(shape) == 4 else shape[-1] // heads
+    if len(shape) == 3:
+        x = mb.transpose(x=mb.reshape(x=x, shape=[batch, length, heads, size]), perm=[0, 2, 1, 3])
+    times = _heads(node, 0) // heads
+    if times == 1:
+        return x
+    more = mb.tile(x=mb.expand_dims(x=x, axes=[2]), reps=[1, 1, times, 1, 1])
+    return mb.reshape(x=more, shape=[batch, heads * times, length, size])
+
+
+def _attention(lowering: Lowering, node: NodeSpec) -> Var:
+    mb = lowering.mb
+    query, key, value = (_apart(lowering, node, place) for place in range(3))
+    shape = shape_of(node)
+    size = shape[-1] if len(shape) == 4 else shape[-1] // _heads(node, 0)
+    scale, limit = attribute(node, "scale", None), np.float32(attribute(node, "softcap", 0.0))
+    query = mb.mul(x=query, y=np.float32(size**-0.5 if scale is None else scale))
+    scores = mb.matmul(x=query, y=key, transpose_y=True)
+    if limit:
+        scores = mb.mul(x=mb.tanh(x=mb.mul(x=scores, y=np.float32(1 / limit))), y=limit)
+    masks = _masks(lowering, node)
+    weights = _masked(lowering, scores, masks) if masks else mb.softmax(x=scores, axis=-1)
+    result = mb.matmul(x=weights, y=value)
+    if len(shape) == 4:
+        return result
+    values = shape_of(node, 2)[-1] // _heads(node, 2)
+    known = isinstance(_length(node, 0), int)
+    wide = [-1, _length(node, 0)] if known else [shape[0], -1]
+    return mb.reshape(x=mb.transpose(x=result, perm=[0, 2, 1, 3]), shape=[*wide, _heads(node, 0) * values])
+
+
+def _masks(lowering: Lowering, node: NodeSpec) -> list[Var]:
+    """Return what is added to the scores: minus infinity for places that are not looked at."""
+    found: list[Var] = []
+    if attribute(node, "is_causal", 0):
+        seen = np.tri(_length(node, 0), _length(node, 1), dtype=np.bool_)
+        found.append(np.where(seen, np.float32(0), np.float32(-np.inf)))
+    if _has(node, 3):
+        mask, mb = lowering.read(node.inputs[3]), lowering.mb
+        chooses = kind_of(node, 3) is DataType.BOOL
+        found.append(mb.log(x=mb.cast(x=mask, dtype="fp32"), epsilon=np.float32(0)) if chooses else mask)
+    return found
+
+
+def _masked(lowering: Lowering, scores: Var, masks: list[Var]) -> Var:
+    """Return the weights of places that masks leave; those of a row that looks at nothing are zero."""
+    mb = lowering.mb
+    for mask in masks:
+        scores = mb.add(x=scores, y=mask)
+    most = mb.reduce_max(x=scores, axes=[-1], keep_dims=True)
+    looks = mb.cast(x=mb.not_equal(x=most, y=np.float32(-np.inf)), dtype="fp32")
+    return mb.mul(x=mb.softmax(x=mb.maximum(x=scores, y=_LOWEST), axis=-1), y=looks)
+
+
+OPERATORS = {"Attention": Operator(_attention, _check, heavy=True, since=23, kinds=FLOATS | {DataType.BOOL})}
