@@ -420,6 +420,12 @@ def _affine(quantized_data: Array, zero_point: Any, scale: Any, axis: Any) -> Ar
     )
 
 
+def _blocks(data: Array, scale: Array, offset: Array) -> Array:
+    for axis, (size, count) in enumerate(zip(data.shape, scale.shape, strict=True)):
+        scale, offset = (np.repeat(one, size // count, axis) for one in (scale, offset))
+    return np.asarray((data.astype(np.float32) - offset.astype(np.float32)) * scale, scale.dtype)
+
+
 _TYPES: dict[str, Any] = {
     "bool": np.bool_,
     "fp16": np.float16,
@@ -510,6 +516,7 @@ OPERATIONS: dict[str, Callable[..., Any]] = {
     "gather_along_axis": lambda x, indices, axis, validate_indices=False: np.take_along_axis(x, indices, int(axis)),
     "gather_nd": _gather_nd,
     "constexpr_affine_dequantize": _affine,
+    "constexpr_blockwise_shift_scale": _blocks,
     "topk": _topk,
     "reduce_argmax": _argument(np.argmax),
     "reduce_argmin": _argument(np.argmin),

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 from onnx import NodeProto
 
 from providers.coreml.tests.models import model, node
 
-__all__ = ["NETWORKS", "bert", "cnn", "grouped"]
+__all__ = ["NETWORKS", "bert", "cnn", "few_bits", "grouped"]
 
 RNG = np.random.default_rng(11)
 
@@ -170,6 +171,21 @@ def grouped() -> tuple[bytes, dict[str, Any]]:
     constants = {f"w{name}": numbers(16, width) / 4 for name, width in (("q", 24), ("k", 12), ("v", 8), ("o", 16))}
     feeds = {"x": numbers(1, 5, 16)}
     return model(nodes, feeds, constants, opset=23, dynamic=frozenset({1})), feeds
+
+
+def few_bits(kind: Any, block: int, axis: int = 0) -> tuple[bytes, dict[str, Any]]:
+    """A product with weights of few bits, which have a scale for each block, or for each place of an axis."""
+    rng = np.random.default_rng(4)
+    low, high = (0, 15) if kind == ml_dtypes.uint4 else (-8, 7)
+    shape = ((8 // block, 6) if axis == 0 else (8, 6 // block)) if block else (6,)
+    constants = {
+        "q": rng.integers(low, high, (8, 6), endpoint=True).astype(kind),
+        "s": rng.uniform(0.01, 0.1, shape).astype(np.float32),
+        "o": rng.integers(0, high, shape, endpoint=True).astype(kind),
+    }
+    made = node("DequantizeLinear", "q s o", "w", axis=axis if block else 1, **({"block_size": block} if block else {}))
+    feeds = {"x": numbers(3, 8)}
+    return model([made, node("MatMul", "x w")], feeds, constants, opset=21), feeds
 
 
 NETWORKS = [cnn, bert, vit, lstm, unet, grouped]

@@ -10,6 +10,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import onnxruntime
 import pytest
@@ -21,7 +22,7 @@ from ort_py.errors import LimitError
 from ort_py_kit.tolerances import assert_close
 from providers.coreml.tests.cases import CASES
 from providers.coreml.tests.models import PROVIDER, model, node, open_session, run_here
-from providers.coreml.tests.networks import NETWORKS, bert, cnn, grouped
+from providers.coreml.tests.networks import NETWORKS, bert, cnn, few_bits, grouped
 
 pytest.importorskip("coreai", reason="Core AI is not installed: pip install coreai-core")
 
@@ -124,6 +125,15 @@ def test_conversions_and_back_are_not_taken_for_nothing(through: int, kind: int)
     """Core AI removes pairs of conversions."""
     feeds = {"x": np.array([0, -0.0, 1.5, -1.5, 2.7, -2.7, 100.2, -0.3, 0.9], np.float32)}
     _check(model([node("Cast", "x", "t", to=through), node("Cast", "t", to=kind)], feeds), feeds)
+
+
+@pytest.mark.parametrize(
+    ("kind", "block", "axis"),
+    [(ml_dtypes.int4, 0, 0), (ml_dtypes.uint4, 4, 0), (ml_dtypes.int4, 3, 1), (np.int8, 2, 0)],
+)
+def test_weights_of_few_bits(kind: Any, block: int, axis: int) -> None:
+    data, feeds = few_bits(kind, block, axis)
+    _check(data, feeds)
 
 
 def test_results_of_a_run_stay_as_they_are() -> None:

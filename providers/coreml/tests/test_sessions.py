@@ -7,6 +7,7 @@ import threading
 from pathlib import Path
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import onnxruntime
 import pytest
@@ -18,7 +19,7 @@ from ort_py_coreml.runtime import Loading
 from ort_py_kit.tolerances import assert_close
 from providers.coreml.tests.mil_interpreter import InterpretedRuntime
 from providers.coreml.tests.models import PROVIDER, model, node, open_session, run_plain
-from providers.coreml.tests.networks import NETWORKS, cnn
+from providers.coreml.tests.networks import NETWORKS, cnn, few_bits
 
 RNG = np.random.default_rng(11)
 
@@ -246,6 +247,23 @@ def test_options_reach_core_ml(interpreted: InterpretedRuntime, tmp_path: Path) 
     }
     open_session(data, **more).close()
     assert interpreted.loads == [Loading("CPUAndGPU", str(tmp_path), "FastPrediction", True, True)]
+
+
+@pytest.mark.parametrize(
+    ("kind", "block", "axis"),
+    [(ml_dtypes.int4, 0, 0), (ml_dtypes.uint4, 4, 0), (ml_dtypes.int4, 3, 1), (np.int8, 2, 0)],
+)
+def test_weights_offew_bits(kind: Any, block: int, axis: int, interpreted: InterpretedRuntime) -> None:
+    """Packages for macOS 15 have them as they are, those for macOS 14 as float32."""
+    data, feeds = few_bits(kind, block, axis)
+    options = onnxruntime.SessionOptions()  # onnxruntime would round the data of the product to 8 bits, too
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    wanted = list(onnxruntime.InferenceSession(data, options, providers=["CPUExecutionProvider"]).run(None, feeds))
+    for system, operators in (("macOS15", {"DequantizeLinear", "MatMul"}), ("macOS14", {"MatMul"})):
+        with open_session(data, deployment_target=system) as session:
+            assert {one.op_type for one in session.placement.nodes if one.provider == PROVIDER} == operators
+            assert_close(session.run(None, feeds), wanted)
+            assert not session.fallback_report
 
 
 @pytest.mark.parametrize("enabled", [False, True])

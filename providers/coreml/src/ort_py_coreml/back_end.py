@@ -55,6 +55,11 @@ class BackEnd(ABC):
         """Whether it computes float32 models in float16 where a session asks for that."""
         return False
 
+    @property
+    def is_later(self) -> bool:
+        """Whether programs are written for later systems than the oldest ones; see `Operator.later`."""
+        return True
+
     def refusal(self, node: NodeSpec, graph: GraphView) -> str | None:
         """Return why it does not run a node that can be written with the functions of MIL, or None."""
         return None

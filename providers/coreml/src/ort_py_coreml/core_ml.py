@@ -60,6 +60,11 @@ class CoreML(BackEnd):
         """True: coremltools converts programs."""
         return True
 
+    @property
+    def is_later(self) -> bool:
+        """Whether the option `deployment_target` says so."""
+        return self._target != "macOS14"
+
     def save(self, region: RegionView, target: Path, *, named: bool = False) -> Border:
         """Write a package."""
         program = program_of(region, named=named, system=self._target)

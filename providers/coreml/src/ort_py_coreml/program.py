@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 from coremltools.converters.mil import Builder
 from coremltools.converters.mil.mil import Function, Placeholder, Program, get_new_symbol, types
 
@@ -13,6 +14,9 @@ from ort_py_coreml.lowering import Signature, results_of, signature_of
 from ort_py_coreml.toolkit import BUILDING, TARGET, TARGETS
 
 __all__ = ["RegionProgram", "program_of"]
+
+
+Array = np.ndarray[Any, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +32,18 @@ class RegionProgram:
     program: Any
     signature: Signature
     target: Any = TARGET
+
+
+class _Functions:
+    """The functions of MIL, which are those of coremltools' builder."""
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(Builder, name)
+
+    def constexpr_blockwise_shift_scale(self, data: Array, scale: Array, offset: Array) -> Any:
+        """Take numbers of 4 bits as NumPy has them: coremltools has bytes whose type says what they hold."""
+        kind = {"int4": types.np_int4_dtype, "uint4": types.np_uint4_dtype}.get(data.dtype.name, data.dtype)
+        return Builder.constexpr_blockwise_shift_scale(data=data.astype(kind), scale=scale, offset=offset.astype(kind))
 
 
 def program_of(region: RegionView, *, named: bool = False, system: str = "macOS14") -> RegionProgram:
@@ -54,6 +70,6 @@ def program_of(region: RegionView, *, named: bool = False, system: str = "macOS1
         program = Program()
         with Function(inputs, opset_version=target) as function:
             given = [function.inputs[name] for name in signature.names]
-            function.set_outputs(results_of(Builder, region, given, signature.outputs))
+            function.set_outputs(results_of(_Functions(), region, given, signature.outputs))
             program.add_function("main", function)
     return RegionProgram(program, signature, target)

@@ -88,7 +88,8 @@ class CoreMLProvider(RegionProvider):
         """See `operators`; the back end may have reasons of its own."""
         if node.path and not self._nested:
             return "it is in the body of another node, and EnableOnSubgraphs is not set"
-        return refusal(node, graph, static=self._static) or self._back_end.refusal(node, graph)
+        reason = refusal(node, graph, static=self._static, later=self._back_end.is_later)
+        return reason or self._back_end.refusal(node, graph)
 
     def group_refusal(self, nodes: Sequence[NodeSpec], graph: GraphView) -> str | None:
         """A call costs some 100 µs: it takes a product, or a large tensor."""

@@ -190,9 +190,25 @@ def _dequantize(quantized_data: Any, zero_point: Any, scale: Any, axis: Any) -> 
     return ai.dequantize(quantized_data, scale, zero, np.zeros_like(scale), places)
 
 
+def _dequantize_blocks(data: Any, scale: Any, offset: Any) -> Var:
+    """Keep integers, unless a scale is not positive, which Core AI refuses."""
+    if np.all(scale > 0):
+        return ai.blockwise_shift_scale(_bytes(data), scale, _bytes(offset), np.zeros_like(scale))
+    for axis, (size, count) in enumerate(zip(data.shape, scale.shape, strict=True)):
+        scale, offset = (np.repeat(one, size // count, axis) for one in (scale, offset))
+    return (data.astype(np.float32) - offset.astype(np.float32)) * scale
+
+
+def _bytes(numbers: Any) -> Any:
+    """Widen numbers of 4 bits, which Core AI's constants do not take from NumPy."""
+    wide = {"int4": np.int8, "uint4": np.uint8}.get(numbers.dtype.name, numbers.dtype)
+    return numbers.astype(wide)
+
+
 FUNCTIONS: dict[str, Callable[..., Any]] = {
     "avg_pool": _avg_pool,
     "constexpr_affine_dequantize": _dequantize,
+    "constexpr_blockwise_shift_scale": _dequantize_blocks,
     "conv": _conv,
     "conv_transpose": _conv_transpose,
     "matmul": _matmul,

@@ -10,6 +10,7 @@ import numpy as np
 
 from ort_py.contracts import GraphView, NodeSpec, ValueSpec
 from ort_py.dtypes import DataType
+from ort_py.lazy_dataclass import dataclass
 from ort_py_coreml.operators.operator import Operator
 
 __all__ = ["FAMILIES", "is_heavy", "operator_of", "refusal"]
@@ -57,28 +58,42 @@ def operator_of(name: str) -> Operator | None:
     return operators[name]
 
 
-def refusal(node: NodeSpec, graph: GraphView, *, static: bool = False) -> str | None:
+def refusal(node: NodeSpec, graph: GraphView, *, static: bool = False, later: bool = True) -> str | None:
     """Explain why a node cannot be run by Core ML, or return None.
 
     Args:
         node: The node.
         graph: Its graph.
         static: Whether nodes with unknown sizes are refused.
+        later: Whether programs are written for later systems than the oldest ones.
     """
-    reason = _refusal(node, graph, static=static)
+    asked = _Asked(static, later)
+    reason = _refusal(node, graph, asked)
     if reason is not None or node.op_type != "DequantizeLinear":
         return reason
     name = node.outputs[0].name if node.outputs[0] is not None else ""
     if any(value.name == name for value in graph.outputs):
         return "its result is an output, and Core ML has no constant outputs"
-    readers = (_refusal(graph.nodes[index], graph, static=static) for index in graph.consumers(name))
+    readers = (_refusal(graph.nodes[index], graph, asked) for index in graph.consumers(name))
     return next((f"its result is read by another provider: {why}" for why in readers if why is not None), None)
 
 
-def _refusal(node: NodeSpec, graph: GraphView, *, static: bool) -> str | None:
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """As the arguments of `refusal`."""
+
+    static: bool
+    later: bool
+
+    def refusal(self, operator: Operator, node: NodeSpec, graph: GraphView) -> str | None:
+        """Return what the record of an operator says about a node."""
+        return operator.check(node, graph) or (None if self.later else operator.later(node, graph))
+
+
+def _refusal(node: NodeSpec, graph: GraphView, asked: _Asked) -> str | None:
     inner = graph.function(node)
     if inner is not None:
-        return next((why for part in inner.nodes if (why := _refusal(part, inner, static=static)) is not None), None)
+        return next((why for part in inner.nodes if (why := _refusal(part, inner, asked)) is not None), None)
     operator = operator_of(node.op_type) if node.domain == "" else None
     if operator is None:
         return "the Core ML provider does not support this operator"
@@ -88,7 +103,7 @@ def _refusal(node: NodeSpec, graph: GraphView, *, static: bool) -> str | None:
             f"versions from {operator.since} on are supported"
         )
     if node.op_type == "DequantizeLinear":
-        return operator.check(node, graph) if _is_constant(node, graph) else "its data is not constant"
+        return asked.refusal(operator, node, graph) if _is_constant(node, graph) else "its data is not constant"
     if all(value is None or graph.constant(value.name) is not None for value in node.inputs):
         return "all its inputs are constants, and Core ML has no constant outputs"
     for place, value in enumerate(node.inputs):
@@ -96,30 +111,30 @@ def _refusal(node: NodeSpec, graph: GraphView, *, static: bool) -> str | None:
             continue
         if place in operator.constants:
             if graph.constant(value.name) is None and not (
-                place in operator.dequantized and _is_dequantized(value, graph)
+                place in operator.dequantized and _is_dequantized(value, graph, asked)
             ):
                 return f"input {place} is not a constant"
-        elif (reason := _unfit(value, operator.kinds, graph.constant(value.name), static=static)) is not None:
+        elif (reason := _unfit(value, operator.kinds, graph.constant(value.name), static=asked.static)) is not None:
             return reason
     for value in node.outputs:
-        reason = None if value is None else _unfit(value, operator.kinds, None, static=static)
+        reason = None if value is None else _unfit(value, operator.kinds, None, static=asked.static)
         if reason is not None:
             return reason
-    return operator.check(node, graph)
+    return asked.refusal(operator, node, graph)
 
 
 def _is_constant(node: NodeSpec, graph: GraphView) -> bool:
     return all(value is None or graph.constant(value.name) is not None for value in node.inputs)
 
 
-def _is_dequantized(value: ValueSpec, graph: GraphView) -> bool:
+def _is_dequantized(value: ValueSpec, graph: GraphView, asked: _Asked) -> bool:
     """Return whether a value is made of constants by a node that becomes a constant of Core ML."""
     index = graph.producer(value.name)
     if index is None:
         return False
     node = graph.nodes[index]
     operator = operator_of(node.op_type) if node.op_type == "DequantizeLinear" and node.domain == "" else None
-    return operator is not None and _is_constant(node, graph) and operator.check(node, graph) is None
+    return operator is not None and _is_constant(node, graph) and asked.refusal(operator, node, graph) is None
 
 
 def is_heavy(node: NodeSpec, graph: GraphView) -> bool:

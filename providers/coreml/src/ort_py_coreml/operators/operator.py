@@ -76,6 +76,8 @@ class Operator:
         heavy: Whether one such node is enough work for a region.
         since: The first version of the operator whose form is understood.
         kinds: Types of the inputs that need not be constant, and of the outputs.
+        later: Returns the reason why a node that can be written needs later systems than the oldest ones that programs
+            are written for, or None.
     """
 
     lower: Lower
@@ -85,6 +87,7 @@ class Operator:
     heavy: bool = False
     since: int = 1
     kinds: frozenset[DataType] = FLOATS
+    later: Check = _always
 
 
 def attribute(node: NodeSpec, name: str, default: Any) -> Any:
