@@ -26,6 +26,11 @@ WIDE = 1 << 12
 PARAMETERS = (np.array(1, np.float32), np.array(0, np.uint8))
 
 
+def _bytes(*shape: int) -> np.ndarray[Any, Any]:
+    """Bytes that take no memory."""
+    return np.broadcast_to(np.uint8(0), shape)
+
+
 class Capped(LocalKernelContext):
     """Refuses arrays above `CAP` elements."""
 
@@ -75,10 +80,15 @@ def call(
         ("MaxPool", [PIXELS], {"kernel_shape": (WIDE, WIDE), "pads": (WIDE - 1,) * 4}),
         ("AveragePool", [PIXELS], {"kernel_shape": (WIDE, WIDE), "pads": (WIDE - 1,) * 4}),
         ("LpPool", [PIXELS], {"kernel_shape": (WIDE, WIDE), "pads": (WIDE - 1,) * 4}),
+        ("MatMulInteger", [_bytes(1, CAP + 1), _bytes(CAP + 1, 1)], {}),
+        ("QLinearMatMul", [_bytes(1, CAP + 1), *PARAMETERS, _bytes(CAP + 1, 1), *PARAMETERS, *PARAMETERS], {}),
+        ("ReverseSequence", [_bytes(CAP + 1, 1), np.array([2])], {}),
     ],
 )
 def test_what_is_too_large_is_refused(op_type: str, inputs: Sequence[Any], attributes: dict[str, Any]) -> None:
-    """Products, convolutions and pools ask first: for the result, and for what padding makes of the input."""
+    """Products, convolutions and pools ask first: for the result, and for what padding and wider types make of the
+    input.
+    """
     with pytest.raises(LimitError, match="too large"):
         call(op_type, inputs, attributes)
 
@@ -232,6 +242,10 @@ def test_an_einsum_in_blocks(
         ("Compress", selection, "_AT_A_TIME", [sample((7, 6), np.float32), np.arange(7) % 3 > 0], {"axis": 0}),
         ("Compress", selection, "_AT_A_TIME", [sample((7, 6), np.float32), np.arange(5) % 3 > 0], {"axis": 1}),
         ("Compress", selection, "_AT_A_TIME", [sample((7, 6), np.float32), np.arange(40) % 3 > 0], {}),
+        ("NonZero", selection, "_AT_A_TIME", [sample((50, 10, 9), np.float32) > 0.3], {}),
+        ("NonZero", selection, "_AT_A_TIME", [np.arange(5000) % 7], {}),
+        ("Trilu", selection, "_AT_A_TIME", [sample((2, 7, 5), np.float32), np.array(-1)], {}),
+        ("Trilu", selection, "_AT_A_TIME", [sample((5, 7), np.int64).astype(str).astype(object)], {"upper": 0}),
         ("ReverseSequence", selection, "_AT_A_TIME", [sample((4, 3, 2), np.float32), np.array([4, 1, 2])], {}),
         (
             "ReverseSequence",
@@ -283,12 +297,27 @@ def test_blocks_give_what_one_call_gives(
         ("SplitToSequence", [np.ones(12 << 16, np.uint8)], {"keepdims": 0}),
         ("SplitToSequence", [np.ones(12 << 16, np.uint8), np.ones(12 << 16, np.int64)], {}),
         ("CumSum", [np.ones(12 << 20, np.float16), np.array(0)], {}),
+        ("NonZero", [np.zeros(12 << 20, bool)], {}),
+        ("ZipMap", [np.ones((12 << 10, 64), np.float32)], {"domain": "ai.onnx.ml", "classlabels_int64s": range(64)}),
     ],
 )
 def test_taps_and_blocks_look_at_the_clock(op_type: str, inputs: Sequence[Any], attributes: dict[str, Any]) -> None:
     """More than ten times each."""
     with pytest.raises(LimitError, match="too late"):
         call(op_type, inputs, attributes, opset=20, context=Timed)
+
+
+def test_rows_of_a_triangle_are_chosen_in_parts() -> None:
+    """Distances from the diagonal are integers of 64 bits, eight times the bytes of the matrix."""
+    context = counted("Trilu", [np.ones((3000, 3000), np.uint8)], {})
+    assert context.parts >= 8
+
+
+def test_dictionaries_are_announced() -> None:
+    """They take much more memory than the rows that they are made of."""
+    row = np.broadcast_to(np.float32(0), (CAP // 160, 2))
+    with pytest.raises(LimitError, match="too large"):
+        call("ZipMap", [row], {"domain": "ai.onnx.ml", "classlabels_strings": ["no", "yes"]})
 
 
 @pytest.mark.parametrize("op_type", ["Softmax", "LogSoftmax", "Hardmax"])

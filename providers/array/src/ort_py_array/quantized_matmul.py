@@ -12,6 +12,7 @@ from typing import Any
 from ort_py.contracts.graph_view import Array
 from ort_py.contracts.kernel import KernelCallable, KernelContext, KernelDef
 from ort_py.errors import InvalidArgument
+from ort_py_array.checks import LARGE
 from ort_py_array.exact_products import exact_depth, exact_matmul, known_depth, shifted
 from ort_py_array.matmul import matmul_shape
 from ort_py_array.products import product
@@ -55,6 +56,13 @@ def _prepared_right(ctx: KernelContext, data: int, zero: int, present: bool) -> 
     return ctx.packed((data,), "8 bits less zero point", make, (zero,) if present else ())
 
 
+def _ask_for(ctx: KernelContext, *factors: Array) -> None:
+    """Announce the wider copies of large factors."""
+    for one in factors:
+        if one.size > LARGE:
+            ctx.check_allocation(one.shape, ctx.xp.float32)
+
+
 def _is_integer(x: Array) -> bool:
     return x.dtype.kind in "iu"
 
@@ -67,6 +75,7 @@ def matmul_integer(ctx: KernelContext) -> KernelCallable:
 
     def run(a: Array, b: Array, a_zero: Array | None = None, b_zero: Array | None = None) -> Array:
         ctx.check_allocation(matmul_shape(ctx, a, b), xp.int32)
+        _ask_for(ctx, a, *(() if prepared is not None else (b,)))
         left, bound = shifted(xp, a, _left_zero(ctx, a, a_zero))
         if prepared is not None:
             return exact_matmul(xp, left, *prepared, multiply)
@@ -96,6 +105,7 @@ def qlinear_matmul(ctx: KernelContext) -> KernelCallable:
         y_zero: Array,
     ) -> Array:
         ctx.check_allocation(matmul_shape(ctx, a, b), xp.float32)
+        _ask_for(ctx, a, *(() if prepared is not None else (b,)))
         left, bound = shifted(xp, a, _left_zero(ctx, a, a_zero))
         if prepared is not None:
             right, depth = prepared

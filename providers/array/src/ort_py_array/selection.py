@@ -64,9 +64,26 @@ def non_zero(ctx: KernelContext, x: Array) -> Array:
     xp = ctx.xp
     if x.ndim == 0:
         return xp.zeros((0, int(xp.count_nonzero(x).item())), xp.int64)
-    if ctx.device == HOST and x.size > _LARGE:
-        ctx.check_allocation((x.ndim, int(xp.count_nonzero(x))), xp.int64)
-    return xp.stack(xp.nonzero(x)).astype(xp.int64)
+    if ctx.device != HOST or x.size <= _LARGE:
+        return xp.stack(xp.nonzero(x)).astype(xp.int64)
+    y = xp.empty(_counted(ctx, x), xp.int64)
+    step, done = max(1, len(x) * _AT_A_TIME // x.size), 0
+    for start in range(0, len(x), step):
+        ctx.check_time()
+        places = xp.nonzero(x[start : start + step])
+        found = places[0].size
+        for axis, place in enumerate(places):
+            y[axis, done : done + found] = place
+        y[0, done : done + found] += start
+        done += found
+    return y
+
+
+def _counted(ctx: KernelContext, x: Array) -> tuple[int, int]:
+    """The shape of the places of what is not 0, after it was asked for."""
+    shape = x.ndim, int(ctx.xp.count_nonzero(x))
+    ctx.check_allocation(shape, ctx.xp.int64)
+    return shape
 
 
 @kernel("Compress", since=9, until=28, strided=True)
@@ -111,11 +128,16 @@ def trilu(ctx: KernelContext, x: Array, k: Array | None = None, *, upper: int = 
     if x.ndim < 2:
         raise shape_error("Trilu needs matrices.", ctx.node.location, [x.shape])
     (diagonal,) = host_ints(k) or (0,)
-    rows = xp.arange(x.shape[-2]).reshape((-1, 1))
-    distance = xp.subtract(xp.arange(x.shape[-1]), rows)
-    kept = xp.greater_equal(distance, diagonal) if upper else xp.less_equal(distance, diagonal)
-    nothing = xp.full((1,), "" if x.dtype.kind == "O" else 0, x.dtype)
-    return xp.where(kept, x, nothing)
+    columns = xp.arange(x.shape[-1])
+    y = xp.full(x.shape, "", x.dtype) if x.dtype.kind == "O" else xp.zeros(x.shape, x.dtype)
+
+    def part(start: int, stop: int) -> None:
+        distance = xp.subtract(columns, xp.arange(start, stop).reshape((-1, 1)))
+        kept = xp.greater_equal(distance, diagonal) if upper else xp.less_equal(distance, diagonal)
+        xp.copyto(y[..., start:stop, :], x[..., start:stop, :], where=kept)
+
+    ctx.parallel_for(x.shape[-2], max(1, x.shape[-2] * _AT_A_TIME // max(1, y.size)), part)
+    return y
 
 
 @kernel("ReverseSequence", since=10, until=28, strided=True)
@@ -139,6 +161,8 @@ def reverse_sequence(ctx: KernelContext, x: Array, lengths: Array, *, batch_axis
             where=at,
             fix=f"Give each entry a length in [0, {x.shape[time_axis]}].",
         )
+    if x.shape[time_axis] > LARGE:
+        ctx.check_allocation((x.shape[time_axis],), xp.int64)
     steps, batch = xp.arange(x.shape[time_axis]), x.shape[batch_axis]
     y = xp.empty(x.shape, x.dtype)
 

@@ -19,6 +19,12 @@ from ort_py_array.classic_ml.declarations import definition
 
 __all__ = ["KERNELS", "cast_map", "dict_vectorizer", "zip_map"]
 
+_MAP_BYTES, _ENTRY_BYTES = 160, 64
+"""Least bytes that a dictionary takes, and each of its entries with its number."""
+
+_ENTRIES = 1 << 16
+"""Entries that are made between two looks at the clock."""
+
 
 def zip_map(ctx: KernelContext) -> KernelCallable:
     """ZipMap 1: ``(n, classes)`` → a list of n dictionaries from label to float, sorted by label."""
@@ -42,7 +48,15 @@ def zip_map(ctx: KernelContext) -> KernelCallable:
                 where=node.location,
                 fix="Feed one column for each class label.",
             )
-        return [dict(zip(ordered, row, strict=True)) for row in rows[:, order].tolist()]
+        if x.size > LARGE:
+            ctx.check_allocation((len(rows), _MAP_BYTES + len(labels) * _ENTRY_BYTES), np.uint8)
+        maps: list[dict[Any, float]] = []
+        step = max(1, _ENTRIES // len(labels))
+        for start in range(0, len(rows), step):
+            ctx.check_time()
+            part = rows[start : start + step, order].tolist()
+            maps += [dict(zip(ordered, row, strict=True)) for row in part]
+        return maps
 
     return run
 
