@@ -21,12 +21,13 @@ from ort_py.planning.plan import ContiguousStep, CopyStep, KernelStep, RegionSte
 
 Slots: TypeAlias = list[Any]
 Instruction: TypeAlias = Callable[[Slots], None]
+_NAMED = 256  # slots with a name of their own: the time to compile them grows with the square of their number
 
 
 @cache
 def _maker(inputs: int, outputs: int, released: int) -> Callable[..., Instruction]:
     """A function that makes instructions of one shape: ``maker(call, inputs, outputs, release)``."""
-    results = ", ".join(f"s[o{index}]" for index in range(outputs))
+    results = ", ".join(f"s[o{index}]" for index in range(outputs)) if outputs <= _NAMED else "*made,"
     body = [f"{f'{results} = ' if results else ''}call({_slots(inputs)})"]
     return _compiled("call", body, inputs, outputs, released)
 
@@ -34,7 +35,7 @@ def _maker(inputs: int, outputs: int, released: int) -> Callable[..., Instructio
 @cache
 def _region_maker(inputs: int, outputs: int, released: int) -> Callable[..., Instruction]:
     """The same for regions: ``maker(instance, instantiate, unbound, declined, instead, inputs, outputs, release)``."""
-    results = "".join(f"s[o{index}], " for index in range(outputs)) or "()"
+    results = ("".join(f"s[o{index}], " for index in range(outputs)) if outputs <= _NAMED else "*made,") or "()"
     body = [
         "instance = s[place]",
         "if instance is None:",
@@ -49,19 +50,20 @@ def _region_maker(inputs: int, outputs: int, released: int) -> Callable[..., Ins
 
 
 def _slots(inputs: int) -> str:
-    return ", ".join(f"s[i{index}]" for index in range(inputs))
+    return ", ".join(f"s[i{index}]" for index in range(inputs)) if inputs <= _NAMED else "*[s[i] for i in ins]"
 
 
 def _compiled(given: str, body: Sequence[str], inputs: int, outputs: int, released: int) -> Callable[..., Instruction]:
     """A maker of instructions: what is `given`, then the slots of inputs, of outputs and of what is released."""
     source = [f"def make({given}, ins, outs, rel):"]
     for name, count, whole in (("i", inputs, "ins"), ("o", outputs, "outs"), ("r", released, "rel")):
-        if count:
+        if 0 < count <= _NAMED:
             names = ", ".join(f"{name}{index}" for index in range(count))
             source.append(f"    {names}, = {whole}")
     source.append("    def instruction(s):")
-    source.extend(f"        {line}" for line in body)
-    source.extend(f"        s[r{index}] = None" for index in range(released))
+    stored = ["for o, one in zip(outs, made): s[o] = one"] if outputs > _NAMED else []
+    freed = [f"s[r{index}] = None" for index in range(released)] if released <= _NAMED else ["for r in rel: s[r]=None"]
+    source.extend(f"        {line}" for line in (*body, *stored, *freed))
     source.append("    return instruction")
     namespace: dict[str, Any] = {}
     exec(compiled("\n".join(source)), namespace)  # noqa: S102 - the source holds nothing but counted names

@@ -119,7 +119,7 @@ def _is_long(inputs: Sequence[Any]) -> bool:
     size = 1
     for value in inputs:
         if value is not None:
-            size *= value.size
+            size = min(size * value.size, WORTH_CUTTING)  # the whole product of many is a number of many digits
     return size >= WORTH_CUTTING
 
 
