@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import ml_dtypes
@@ -66,9 +67,9 @@ def test_no_cast_runs_in_portable_code(monkeypatch: pytest.MonkeyPatch) -> None:
     made: list[Conversion] = []
     original = Conversion.calls
 
-    def remember(self: Conversion, source: int, target: int, threads: int) -> object:
+    def remember(self: Conversion, addresses: Mapping[int, int], threads: int) -> object:
         made.append(self)
-        return original(self, source, target, threads)
+        return original(self, addresses, threads)
 
     monkeypatch.setattr(Conversion, "calls", remember)
     monkeypatch.setattr("ort_py_onednn.binding.primitive.Primitive.is_tuned", False)
