@@ -115,6 +115,11 @@ def test_values_that_decide_shapes_stay_outside(toolkit: Toolkit) -> None:
     [
         ("g (double[2] x) => (double[2] y) { y = Relu(x) }", "'x' is a tensor(double)"),
         ("g (float[4] x, int64[2] i) => (float[2] y) { y = Gather(x, i) }", "engines do not check them"),
+        ("g (float[0, 4] x) => (float[0, 4] y) { y = Relu(x) }", "'x' has no elements"),
+        (
+            "g (float[4] x, float s) => (int8[4] y) { y = QuantizeLinear<output_dtype = 3>(x, s) }",
+            "have constant scales",
+        ),
         ("g (string[2] x) => (string[2] y) { y = Identity(x) }", "which engines of TensorRT-RTX do not have"),
     ],
 )

@@ -23,6 +23,8 @@ _TYPES = frozenset(
 
 _INDEXING = frozenset({"Gather", "GatherElements", "GatherND", "Scatter", "ScatterElements", "ScatterND"})
 
+_QUANTISING = frozenset({"DequantizeLinear", "QuantizeLinear"})
+
 _HEAVY = frozenset(
     {"Attention", "Conv", "ConvTranspose", "Einsum", "GRU", "Gemm", "GroupQueryAttention", "LSTM", "MatMul"}
     | {"MatMulNBits", "MultiHeadAttention", "QLinearConv", "QLinearMatMul", "RNN"}
@@ -44,6 +46,10 @@ def refusal(node: NodeSpec, graph: GraphView, variant: Variant, wishes: Wishes) 
     for value in (*node.inputs, *node.outputs):
         if value is not None and (reason := _foreign(value, variant)) is not None:
             return reason
+    if node.op_type in _QUANTISING:
+        for value in node.inputs[1:3]:
+            if value is not None and graph.constant(value.name) is None:
+                return f"'{value.name}' is computed in a run, and engines have constant scales and zero points"
     if node.op_type in _INDEXING and not node.domain:
         indices = node.inputs[1] if len(node.inputs) > 1 else None
         if indices is not None and graph.constant(indices.name) is None:
@@ -67,6 +73,8 @@ def _foreign(value: ValueSpec, variant: Variant) -> str | None:
         return f"'{value.name}' is a {value.type}, which engines of {variant.title} do not have"
     if value.shape is None:
         return f"the number of axes of '{value.name}' is not known"
+    if 0 in value.shape:
+        return f"'{value.name}' has no elements, and engines are given no such values"
     return None
 
 
