@@ -319,12 +319,16 @@ class _Context:
 
 def _computed(model: bytes) -> Callable[[dict[str, Any]], Any]:
     """Return what computes a model: onnxruntime, or ONNX's reference for what that does not have."""
+    proto = onnx.ModelProto.FromString(model)
+    kinds = {one.type.tensor_type.elem_type for one in (*proto.graph.input, *proto.graph.output)}
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 4
     try:
+        if onnx.TensorProto.BFLOAT16 in kinds:
+            raise ValueError("onnxruntime takes no arrays of bfloat16")
         session = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
     except Exception:  # its exceptions have no base of their own
-        reference = ReferenceEvaluator(onnx.ModelProto.FromString(model))
+        reference = ReferenceEvaluator(proto)
         return lambda feeds: reference.run(None, feeds)
     return lambda feeds: session.run(None, feeds)
 

@@ -38,3 +38,10 @@ class TestTensorrtRtx(ProviderSuite):
             return gpu.know(plan, asked), None
 
         monkeypatch.setattr(engine_source, "run_build", built)
+
+
+@pytest.mark.nightly  # a thousand engines
+class TestEveryCase(TestTensorrtRtx):
+    """The same with ONNX's own cases."""
+
+    cases = True
