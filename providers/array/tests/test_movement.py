@@ -24,7 +24,7 @@ def test_transpose(perm: Any, opset: int) -> None:
     assert np.shares_memory(run("Transpose", [x], **attributes)[0], x)
 
 
-@pytest.mark.parametrize("perm", [(0, 1), (0, 1, 3), (0, 0, 1)], ids=str)
+@pytest.mark.parametrize("perm", [(0, 1), (0, 1, 3), (0, 0, 1), (0, -2, 2)], ids=str)
 def test_bad_perm(perm: Any) -> None:
     """An attribute that does not order the axes is refused."""
     with pytest.raises(InvalidArgument, match="is not an order of the axes of shape"):

@@ -12,6 +12,7 @@ from ort_py.errors import OrtPyError
 _BODIES = {
     "two in a row": "a = Transpose <perm = [0, 2, 1, 3]> (x) y = Transpose <perm = [0, 2, 1]> (a)",
     "an identity of fewer axes": "a = Relu (x) y = Transpose <perm = [0, 1, 2]> (a)",
+    "an axis from the end": "a = Relu (x) y = Transpose <perm = [0, -2, 1, 3]> (a)",
     "behind a Reshape": "a = Reshape (x, s) y = Transpose <perm = [0, 2, 1, 3]> (a)",
 }
 

@@ -26,9 +26,12 @@ def transpose(ctx: KernelContext) -> KernelCallable:
     """
     given, where = ctx.node.attributes.get("perm"), ctx.node.location
     perm = None if given is None else tuple(given)
+    from_the_end = perm is not None and min(perm, default=0) < 0
 
     def run(x: Array) -> Array:
         try:
+            if from_the_end:
+                raise ValueError("arrays count axes from the end, too; ONNX's operator does not")
             return x.transpose(perm)
         except ValueError as error:
             raise InvalidArgument(
