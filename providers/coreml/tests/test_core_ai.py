@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import mmap
+import sys
 import tempfile
 import threading
 import time
@@ -146,6 +148,20 @@ def test_results_of_a_run_stay_as_they_are() -> None:
     for found, x in ((first, X), (second, -X)):
         for result, wanted in zip(found, (x.reshape(2, 6), np.maximum(x, 0), x), strict=True):
             np.testing.assert_array_equal(result, wanted)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads the size of the process from Linux")
+def test_runs_leave_no_outputs_behind() -> None:
+    """Core AI's binding keeps a future for each run."""
+    x = np.ones((1000, 1000), np.float32)
+    with open_session(model([node("Neg", "x")], {"x": x}), backend="coreai") as session:
+        sizes = []
+        for count in (5, 30):
+            for _ in range(count):
+                session.run(None, {"x": x})
+            gc.collect()
+            sizes.append(int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1]) * mmap.PAGESIZE)
+    assert sizes[1] - sizes[0] < 10 * x.nbytes
 
 
 def test_shapes_that_a_model_forbids_are_errors() -> None:

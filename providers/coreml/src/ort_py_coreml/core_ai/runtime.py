@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Generator, Mapping
 from concurrent.futures import Future, wait
 from contextlib import AsyncExitStack
 from pathlib import Path
@@ -84,7 +84,7 @@ class LoadedAsset(Model):
             raise
 
     async def _run(self, inputs: Mapping[str, NDArray]) -> dict[str, Array]:
-        found = await self._function(inputs)
+        found = await _Released(self._function(inputs))
         return {name: result.numpy() for name, result in found.items()}
 
     def close(self) -> None:
@@ -92,6 +92,28 @@ class LoadedAsset(Model):
         wait(self._late)
         self._function = None
         self._loop.start(self._opened.aclose()).result()
+
+
+class _Released:
+    """Awaits a run, and takes its results out of the future that Core AI's binding never releases.
+
+    Without it each run would leave the memory of its outputs behind.
+    """
+
+    def __init__(self, run: Coroutine[Any, Any, Any]) -> None:
+        self._run = run
+
+    def __await__(self) -> Generator[Any, None, Any]:
+        steps, last = self._run.__await__(), None
+        while True:
+            try:
+                last = steps.send(None)
+            except StopIteration as end:
+                kept = last.result() if isinstance(last, asyncio.Future) and last.done() else None
+                if isinstance(kept, dict):
+                    kept.clear()
+                return end.value
+            yield last
 
 
 def _waited(running: Future[T], check: Callable[[], None] | None) -> T:
