@@ -223,6 +223,27 @@ def test_a_graph_that_would_shatter_is_left_to_others(interpreted: InterpretedRu
     }
 
 
+def test_operators_that_do_not_pay_are_not_said_to_cut_a_graph(interpreted: InterpretedRuntime) -> None:
+    """They stay with others because they are small, between nodes that Core ML does not take."""
+    nodes = []
+    for part in range(4):
+        nodes += [
+            node("MatMul", f"x{part} w", f"a{part}"),
+            node("CumSum", f"a{part} axis", f"b{part}"),
+            node("Relu", f"b{part}", f"c{part}"),
+            node("Mod", f"c{part} divisor", f"x{part + 1}", fmod=1),
+        ]
+    nodes.append(node("Identity", "x4", "y"))
+    constants = {"w": np.eye(4, dtype=np.float32), "axis": np.array(0), "divisor": np.array(3, np.float32)}
+    feeds = {"x0": _numbers(3, 4)}
+    data = model(nodes, feeds, constants)
+    with open_session(data, max_regions=3, claim_small=False) as session:
+        assert PROVIDER not in session.placement.counts()
+        reasons = {dict(one.refusals).get(PROVIDER) for one in session.placement.nodes if one.op_type == "MatMul"}
+        assert_close(session.run(None, feeds), _expected(data, feeds))
+    assert {reason.rpartition(": ")[2] for reason in reasons if reason} == {"CumSum (4), Mod (4)"}
+
+
 def test_float16_is_computed_where_the_session_asks_for_it(interpreted: InterpretedRuntime) -> None:
     """Inputs and outputs of the package stay float32."""
     data, feeds = cnn(dynamic=False)

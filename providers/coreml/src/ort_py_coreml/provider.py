@@ -104,9 +104,19 @@ class CoreMLProvider(RegionProvider):
         found = super().get_capability(graph, kernels)
         if len(found.claims) <= self._most_regions:
             return found
-        reason = _fragmentation(graph, found, self._most_regions)
+        reason = self._fragmentation(graph, found)
         claimed = [index for claim in found.claims for index in claim.nodes]
         return Capability((), (*found.refusals, *(Refusal(index, reason) for index in sorted(claimed))))
+
+    def _fragmentation(self, graph: GraphView, found: Capability) -> str:
+        """Return why a graph is left to others, with the operators that cut it: not those that would not pay."""
+        left = (graph.nodes[one.node] for one in found.refusals)
+        cutting = Counter(node.op_type for node in left if self.refusal(node, graph) is not None)
+        named = ", ".join(f"{name} ({count})" for name, count in cutting.most_common(5))
+        return (
+            f"the graph would fall into {len(found.claims)} regions, and max_regions is {self._most_regions}; "
+            f"nodes that Core ML does not take: {named}"
+        )
 
     def compile(self, region: RegionView) -> CompiledRegion:
         """Write the region as a program, and load it.
@@ -141,16 +151,6 @@ class CoreMLProvider(RegionProvider):
     def _loaded(self, written: Path, folder: tempfile.TemporaryDirectory[str], border: Border) -> CoreMLRegion:
         model = self._back_end.load(written)
         return CoreMLRegion(written, folder, border, model, self._back_end.facts)
-
-
-def _fragmentation(graph: GraphView, found: Capability, most: int) -> str:
-    """Return why a graph is left to others, with the operators that cut it."""
-    cutting = Counter(graph.nodes[one.node].op_type for one in found.refusals)
-    named = ", ".join(f"{name} ({count})" for name, count in cutting.most_common(5))
-    return (
-        f"the graph would fall into {len(found.claims)} regions, and max_regions is {most}; "
-        f"nodes that Core ML does not take: {named}"
-    )
 
 
 def _is_large(node: NodeSpec) -> bool:
