@@ -238,7 +238,7 @@ def _resizing() -> Iterator[Case]:
 
 
 def _recurrent() -> Iterator[Case]:
-    for directions, direction in ((1, "forward"), (2, "bidirectional")):
+    for directions, direction in ((1, "forward"), (1, "reverse"), (2, "bidirectional")):
         weights = {"w": _weight(directions, 20, 3), "r": _weight(directions, 20, 5), "b": _weight(directions, 40)}
         states: dict[str, tuple[int, ...]] = {"x": (4, 2, 3), "h": (directions, 2, 5), "c": (directions, 2, 5)}
         for names in ("y - -", "- y -", "- - y"):
@@ -255,7 +255,11 @@ def _recurrent() -> Iterator[Case]:
 
 
 def _simple_layers() -> Iterator[Case]:
-    forms: list[tuple[str, int, dict[str, Any]]] = [("RNN", 1, {}), ("GRU", 3, {"linear_before_reset": 1})]
+    forms: list[tuple[str, int, dict[str, Any]]] = [
+        ("RNN", 1, {}),
+        ("GRU", 3, {"linear_before_reset": 1}),
+        ("GRU", 3, {}),
+    ]
     for name, gates, more in forms:
         for directions, direction in ((1, "forward"), (1, "reverse"), (2, "bidirectional")):
             shapes = (directions, gates * 5, 3), (directions, gates * 5, 5), (directions, gates * 10)

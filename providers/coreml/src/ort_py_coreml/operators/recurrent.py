@@ -22,6 +22,9 @@ __all__ = ["OPERATORS"]
 _GATES = (0, 2, 1, 3)
 """The place in ONNX's order of each gate in MIL's."""
 
+_MOST_STEPS = 64
+"""Steps that are written one after the other."""
+
 _ACTIVATIONS = ["sigmoid", "tanh", "tanh"]
 
 
@@ -30,8 +33,6 @@ def _input(node: NodeSpec, place: int) -> ValueSpec | None:
 
 
 def _check(node: NodeSpec, graph: Constants) -> str | None:
-    if attribute(node, "direction", "forward") not in {"forward", "bidirectional"}:
-        return "Apple does not document the order of the results of a layer that only goes backwards"
     given = [str(name).lower() for name in attribute(node, "activations", _ACTIVATIONS)]
     if given != _ACTIVATIONS * (len(given) // len(_ACTIVATIONS)):
         return f"its activations are {', '.join(given)}"
@@ -80,14 +81,17 @@ def _state(lowering: Lowering, node: NodeSpec, place: int, width: int) -> Var:
 def _lstm(lowering: Lowering, node: NodeSpec) -> list[Var]:
     mb, weights = lowering.mb, _weights(node, lowering.graph)
     directions, hidden = (2 if "weight_hh_back" in weights else 1), weights["weight_hh"].shape[1]
+    x, back = lowering.read(node.inputs[0]), attribute(node, "direction", "forward") == "reverse"
     every, last, cell = mb.lstm(
-        x=lowering.read(node.inputs[0]),
+        x=mb.reverse(x=x, axes=[0]) if back else x,
         initial_h=_state(lowering, node, 5, directions * hidden),
         initial_c=_state(lowering, node, 6, directions * hidden),
         direction="bidirectional" if directions == 2 else "forward",
         output_sequence=True,
         **weights,
     )
+
+    every = mb.reverse(x=every, axes=[0]) if back else every  # Apple does not say how its own such layers order it
 
     def apart(x: Var, axis: int) -> Var:
         if directions == 1:
@@ -106,11 +110,41 @@ def _check_simple(node: NodeSpec, graph: Constants) -> str | None:
         return "it clips the gates, or has the batch first"
     if _input(node, 4) is not None:
         return "it is given the lengths of sequences"
-    if node.op_type == "GRU" and not attribute(node, "linear_before_reset", 0):
-        return "it resets the state before the product, and MIL behind it"
+    steps = shape_of(node)[0]
+    if _resets_first(node) and not (isinstance(steps, int) and steps <= _MOST_STEPS):
+        return f"it resets the state before the product, MIL behind it, and it has not at most {_MOST_STEPS} steps"
     if not isinstance(shape_of(node)[1], int) and _input(node, 5) is None:
         return "it has no initial state, and the size of the batch is not known"
     return None
+
+
+def _resets_first(node: NodeSpec) -> bool:
+    return node.op_type == "GRU" and not attribute(node, "linear_before_reset", 0)
+
+
+def _stepwise(
+    lowering: Lowering,
+    steps: int,
+    x: Var,
+    state: Var,
+    w: np.ndarray[Any, Any],
+    r: np.ndarray[Any, Any],
+    bias: np.ndarray[Any, Any],
+) -> tuple[Var, Var]:
+    """Write a GRU that resets the state before its product one step after the other: MIL has no function for it."""
+    mb, found = lowering.mb, []
+    wide = mb.add(x=mb.matmul(x=x, y=w, transpose_y=True), y=bias)
+    for_z, for_reset, for_hidden = np.split(r, 3)
+    for step in range(steps):
+        part = mb.squeeze(x=mb.slice_by_size(x=wide, begin=[step, 0, 0], size=[1, -1, -1]), axes=[0])
+        z, reset, hidden = mb.split(x=part, num_splits=3, axis=1)
+        z = mb.sigmoid(x=mb.add(x=z, y=mb.matmul(x=state, y=for_z, transpose_y=True)))
+        reset = mb.sigmoid(x=mb.add(x=reset, y=mb.matmul(x=state, y=for_reset, transpose_y=True)))
+        kept = mb.matmul(x=mb.mul(x=reset, y=state), y=for_hidden, transpose_y=True)
+        hidden = mb.tanh(x=mb.add(x=hidden, y=kept))
+        state = mb.add(x=hidden, y=mb.mul(x=z, y=mb.sub(x=state, y=hidden)))
+        found.append(state)
+    return mb.stack(values=found, axis=0), state
 
 
 def _layer(lowering: Lowering, node: NodeSpec, x: Var, state: Var, direction: int) -> tuple[Var, Var]:
@@ -128,6 +162,8 @@ def _layer(lowering: Lowering, node: NodeSpec, x: Var, state: Var, direction: in
             x=x, initial_h=state, weight_ih=w, weight_hh=r, bias=of_inputs + of_states, output_sequence=True
         )
         return every, last
+    if _resets_first(node):
+        return _stepwise(lowering, shape_of(node)[0], x, state, w, r, of_inputs + of_states)
     size = r.shape[1]
     weights = _with_one(np.split(w, 3), np.split(r, 3), np.split(of_inputs, 3), np.split(of_states, 3))
     ones = mb.fill_like(ref_tensor=mb.slice_by_size(x=state, begin=[0, 0], size=[-1, 1]), value=np.float32(1))
