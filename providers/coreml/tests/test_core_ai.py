@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import mmap
+import subprocess
 import sys
 import tempfile
 import threading
@@ -27,6 +28,8 @@ from providers.coreml.tests.models import PROVIDER, model, node, open_session, r
 from providers.coreml.tests.networks import NETWORKS, bert, cnn, few_bits, grouped
 
 pytest.importorskip("coreai", reason="Core AI is not installed: pip install coreai-core")
+
+from ort_py_coreml.core_ai.runtime import LoadedAsset, Loop
 
 X = np.random.default_rng(2).normal(0, 1, (3, 4)).astype(np.float32)
 SPECIAL = np.array(
@@ -278,3 +281,18 @@ def test_a_region_comes_back_from_the_cache(tmp_path: Path) -> None:
     for _ in range(2):
         with ort.InferenceSession(data, options, providers=[PROVIDER], provider_options=given) as session:
             assert_close(session.run(None, feeds), _expected(data, feeds))
+
+
+def test_a_model_is_written_as_an_asset(tmp_path: Path) -> None:
+    """Its inputs and outputs have the names of the model, in letters that Core AI takes."""
+    w = np.random.default_rng(5).normal(0, 1, (4, 6)).astype(np.float32)
+    data = model([node("MatMul", "data.in w", "a"), node("Relu", "a", "y")], {"data.in": X}, {"w": w})
+    (tmp_path / "m.onnx").write_bytes(data)
+    target = tmp_path / "m.aimodel"
+    command = [sys.executable, "-m", "ort_py.cli", "compile", str(tmp_path / "m.onnx"), "-o", str(target)]
+    subprocess.run([*command, "--provider", "coreml"], check=True, capture_output=True)
+    loop = Loop()
+    asset = LoadedAsset(target, loop)
+    assert_close([asset.predict({"data_in": X}, None)["y"]], _expected(data, {"data.in": X}))
+    asset.close()
+    loop.close()
