@@ -57,6 +57,22 @@ def test_a_layer_of_one_row_and_of_many(shape: tuple[int, ...], threads: int, fu
     assert held <= 1.2 * sum(array.nbytes for array in constants.values())
 
 
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("bias", [True, False])
+def test_equal_columns_have_equal_results(threads: int, bias: bool) -> None:
+    """Sums have one order wherever a column is: a Softmax behind large equal numbers would show any other."""
+    rng = np.random.default_rng(13)
+    constants = {"w": np.repeat(rng.standard_normal((DEPTH, 1)).astype(np.float32) * 1000, WIDE, axis=1)}
+    constants["b"] = np.full(WIDE, 0.7, np.float32)
+    nodes = [node("MatMul", "x w", "m"), node("Add", "m b", "y")] if bias else [node("MatMul", "x w", "y")]
+    x = rng.standard_normal((1, DEPTH)).astype(np.float32)
+    options = ort.SessionOptions()
+    options.intra_op_num_threads = threads
+    with ort.InferenceSession(model(nodes, {"x": x}, constants), options, providers=[PROVIDER]) as session:
+        y = session.run(None, {"x": x})[0]
+    np.testing.assert_array_equal(y, np.full((1, WIDE), y[0, 0]))
+
+
 @pytest.mark.parametrize("value", [np.nan, np.inf])
 def test_what_is_no_number(value: float) -> None:
     """One number makes all of the row's products NaN or infinite, as NumPy's."""
