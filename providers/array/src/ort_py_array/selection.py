@@ -155,9 +155,10 @@ def reverse_sequence(ctx: KernelContext, x: Array, lengths: Array, *, batch_axis
             at,
             [x.shape, lengths.shape],
         )
-    if lengths.size and not 0 <= int(lengths.min()) <= int(lengths.max()) <= x.shape[time_axis]:
+    low, high = (lengths.min().item(), lengths.max().item()) if lengths.size else (0, 0)
+    if low < 0 or high > x.shape[time_axis]:
         raise InvalidArgument(
-            f"Lengths from {int(lengths.min())} to {int(lengths.max())} do not suit {x.shape[time_axis]} steps.",
+            f"Lengths from {low} to {high} do not suit {x.shape[time_axis]} steps.",
             where=at,
             fix=f"Give each entry a length in [0, {x.shape[time_axis]}].",
         )
