@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import dataclasses
 import inspect
+import os
 import pickle
 import subprocess
 import sys
@@ -12,6 +13,7 @@ from collections.abc import Callable
 from dataclasses import field
 from functools import partial
 from operator import ge, gt, le, lt
+from pathlib import Path
 from typing import Any, ClassVar, Generic, TypeVar
 
 import pytest
@@ -185,8 +187,8 @@ def test_a_class_that_contains_itself_has_a_text() -> None:
     assert repr(node).endswith("Node(next=...)")
 
 
-def test_initialisers_are_compiled_when_a_class_is_used_often() -> None:
-    """Neither importing a module nor the first instances of a class compile anything."""
+def test_initialisers_are_compiled_when_a_class_is_used_often(tmp_path: Path) -> None:
+    """Neither importing a module nor the first instances of a class compile anything, and no process did so before."""
     program = (
         "import builtins\nfrom ort_py.lazy_dataclass import dataclass\n"
         "calls, plain = [], builtins.compile\n"
@@ -198,7 +200,9 @@ def test_initialisers_are_compiled_when_a_class_is_used_often() -> None:
         "@dataclass(frozen=True, slots=True)\nclass B:\n    '''B.'''\n    y: int\n"  # of the same code
         "assert [B(y=number).y for number in range(20)] == list(range(20)) and len(calls) == 1\n"
     )
-    done = subprocess.run([sys.executable, "-c", program], check=False, capture_output=True, text=True)
+    environment = {**os.environ, "PYTHONPYCACHEPREFIX": str(tmp_path)}  # away from what processes keep of their code
+    command = [sys.executable, "-c", program]
+    done = subprocess.run(command, check=False, capture_output=True, text=True, env=environment)
     assert done.returncode == 0, done.stderr
 
 
