@@ -1,4 +1,4 @@
-"""What runs a provider's regions: Core ML on macOS, or Core AI. Both write regions with the functions of MIL."""
+"""The library that runs a provider's regions: Core ML on macOS, or Core AI. Both are written with MIL's functions."""
 
 from __future__ import annotations
 
@@ -43,12 +43,12 @@ class BackEnd(ABC):
     @property
     @abstractmethod
     def facts(self) -> Mapping[str, Any]:
-        """What has to be equal for a written region to be valid elsewhere."""
+        """Facts that have to be equal for a written region to be valid elsewhere."""
 
     @property
     @abstractmethod
     def suffix(self) -> str:
-        """What the name of a written region ends in."""
+        """The ending of the name of a written region."""
 
     @property
     def computes_float16(self) -> bool:

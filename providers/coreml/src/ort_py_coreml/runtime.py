@@ -35,7 +35,7 @@ class Package(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Loading:
-    """How packages are loaded.
+    """The settings that packages are loaded with.
 
     Attributes:
         units: A value of the option MLComputeUnits.

@@ -36,7 +36,7 @@ class PackageWriterFactory(ProviderFactory):
 
     @property
     def device_class(self) -> DeviceClass:
-        """As the provider that would run the package."""
+        """The class of the provider that would run the package."""
         return DeviceClass.NPU
 
     @property

@@ -39,4 +39,4 @@ CONTEXT_SCHEMA = OperatorSchema(
     },
     types={"T": _TYPES},
 )
-"""As onnxruntime registers it."""
+"""The schema that onnxruntime registers."""

@@ -1,4 +1,4 @@
-"""Where the engines of one region come from: the cache, or a build, now or in the background.
+"""The source of the engines of one region: the cache, or a build, now or in the background.
 
 Comes after `engine_cache` and `jobs`; before `region`, which loads what it gets here.
 """

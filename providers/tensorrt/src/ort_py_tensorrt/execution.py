@@ -38,7 +38,7 @@ _DTYPES: dict[str, Any] = {
 
 @dataclass(frozen=True, slots=True)
 class ContextSettings:
-    """How contexts are made.
+    """The settings that contexts are made with.
 
     Attributes:
         allocate: Makes an array of the device: shape and type.

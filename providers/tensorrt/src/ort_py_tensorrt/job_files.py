@@ -33,7 +33,7 @@ _LINE = 256
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What the child builds.
+    """The work of a child process.
 
     Attributes:
         provider: Name of the provider whose library builds.

@@ -106,12 +106,12 @@ class EngineProvider(IExecutionProvider):
 
     @property
     def computes_empty_values(self) -> bool:
-        """As `checks_inputs`: no engine has run yet, so it is not known what it does with such values."""
+        """The same as `checks_inputs`: no engine has run yet, so it is not known what it does with such values."""
         return self._holds_engines
 
     @property
     def computes_late_broadcasts(self) -> bool:
-        """As `checks_inputs`."""
+        """The same as `checks_inputs`, for its reason."""
         return self._holds_engines
 
     def precision_refusal(self, precision: str) -> str | None:
@@ -215,7 +215,7 @@ class EngineProvider(IExecutionProvider):
 
     @property
     def facts(self) -> Mapping[str, Any]:
-        """What has to be equal for an engine to be valid."""
+        """Facts that have to be equal for an engine to be valid."""
         return {
             "library": self.variant.module,
             "version": self.toolkit.version,

@@ -18,7 +18,7 @@ from ort_py.lazy_dataclass import dataclass
 __all__ = ["RegionModel", "declare_weight", "model_of", "nodes_of"]
 
 _IR_VERSION = 10
-"""Of the models that the parser gets: they need no more."""
+"""The IR version of the models that the parser gets: they need no later one."""
 
 
 @dataclass(frozen=True, slots=True)

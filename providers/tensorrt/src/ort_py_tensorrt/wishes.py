@@ -25,7 +25,7 @@ _CAPABILITIES = ("SM75", "SM80", "SM86", "SM89", "SM120", "SM121")
 
 @dataclass(frozen=True, slots=True)
 class BuildWishes:
-    """What an engine is built with. Two engines of one region and profile are the same if these are.
+    """The settings that an engine is built with. Two engines of one region and profile are the same if these are.
 
     Attributes:
         precision: ``"float32"``, ``"float16"`` or ``"bfloat16"``.

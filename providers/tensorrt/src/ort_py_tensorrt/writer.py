@@ -34,7 +34,7 @@ class EngineWriterFactory(ProviderFactory):
 
     @property
     def device_class(self) -> DeviceClass:
-        """As the provider that would run the engines."""
+        """The class of the provider that would run the engines."""
         return DeviceClass.GPU
 
     @property

@@ -80,7 +80,7 @@ def refusal(node: NodeSpec, graph: GraphView, *, static: bool = False, later: bo
 
 @dataclass(frozen=True, slots=True)
 class _Asked:
-    """As the arguments of `refusal`."""
+    """The arguments of `refusal`."""
 
     static: bool
     later: bool
