@@ -28,54 +28,56 @@ _TOGETHER = 4
 """Blocks of eight columns that a thread takes at once."""
 
 
-def _four(a: Assembler) -> None:
-    """Append code for four blocks side by side: memory has more to do at once than in one place.
+_NEXT = {
+    R8: "4981c000010000",  # add r8, 256
+    R11: "4981c300010000",  # add r11, 256
+    RBX: "4881c300010000",  # add rbx, 256
+    RBP: "4881c500010000",  # add rbp, 256
+}
+"""Registers that hold the addresses of blocks read side by side, and what takes each to its next eight rows."""
 
-    A number of the row is read once for 32 columns. Each block has two sums a column, as one that is read alone, so
-    that equal columns have equal results wherever they are.
+
+def _blocks(a: Assembler, bases: Sequence[int]) -> None:
+    """Append code for blocks side by side: memory has more to do at once than in one place.
+
+    A number of the row is read once for all blocks. Each block has two sums a column, however many are read together,
+    so that equal columns have equal results wherever they are.
     """
     a.digits(
         "488b37"  # mov rsi, [rdi]
         "488b4738"  # mov rax, [rdi + 56]
-        "48c1e008"  # shl rax, 8: bytes of a block
-        "4d8d1c00"  # lea r11, [r8 + rax]
-        "498d1c03"  # lea rbx, [r11 + rax]
-        "488d2c03"  # lea rbp, [rbx + rax]
-        "488b4738"  # mov rax, [rdi + 56]
     )
-    for one in range(8):
+    for one in range(2 * len(bases)):
         a.do("vxorps", one, one, one)
     a.digits("48837f3000")  # cmp qword [rdi + 48], 0
     a.digits("0f84")  # jz inner
     without = a.jump()
-    for one in range(_TOGETHER):
+    for one in range(len(bases)):
         a.read(2 * one, At(R9, 32 * one))
     a.land(without)
     inner = a.size
     for one in range(8):
         number = 8 + one % 4
         a.spread(number, At(RSI, 4 * one))
-        for place, base in enumerate((R8, R11, RBX, RBP)):
+        for place, base in enumerate(bases):
             a.do("vfmadd231ps", 2 * place + one % 2, number, At(base, 32 * one))
+    a.digits("4883c620")  # add rsi, 32
+    for base in bases:
+        a.digits(_NEXT[base])
     a.digits(
-        "4883c620"  # add rsi, 32
-        "4981c000010000"  # add r8, 256
-        "4981c300010000"  # add r11, 256
-        "4881c300010000"  # add rbx, 256
-        "4881c500010000"  # add rbp, 256
         "48ffc8"  # dec rax
         "0f85"  # jnz inner
     )
     a.jump(inner)
-    for one in range(_TOGETHER):
+    for one in range(len(bases)):
         a.do("vaddps", 2 * one, 2 * one, 2 * one + 1)
     a.digits("48837f2000")  # cmp qword [rdi + 32], 0
     a.digits("0f84")  # jz write
     write = a.jump()
-    for one in range(_TOGETHER):
+    for one in range(len(bases)):
         a.do("vaddps", 2 * one, 2 * one, At(R10, 32 * one))
     a.land(write)
-    for one in range(_TOGETHER):
+    for one in range(len(bases)):
         a.write(2 * one, At(RDX, 32 * one))
 
 
@@ -114,43 +116,22 @@ def _code() -> bytes:
     a.digits(f"4883f9{_TOGETHER:02x}")  # cmp rcx, blocks
     a.digits("0f85")  # jne block
     fewer = a.jump()
-    _four(a)
+    a.digits(
+        "488b4738"  # mov rax, [rdi + 56]
+        "48c1e008"  # shl rax, 8: bytes of a block
+        "4d8d1c00"  # lea r11, [r8 + rax]
+        "498d1c03"  # lea rbx, [r11 + rax]
+        "488d2c03"  # lea rbp, [rbx + rax]
+    )
+    _blocks(a, tuple(_NEXT))
     a.digits("e9")  # jmp claim
     a.jump(claim)
     a.land(fewer)
     block = a.size
+    _blocks(a, (R8,))
     a.digits(
-        "488b37"  # mov rsi, [rdi]
-        "488b4738"  # mov rax, [rdi + 56]
-    )
-    for one in range(2):
-        a.do("vxorps", one, one, one)
-    a.digits("48837f3000")  # cmp qword [rdi + 48], 0
-    a.digits("0f84")  # jz inner
-    without = a.jump()
-    a.read(0, At(R9))
-    a.digits("4983c120")  # add r9, 32
-    a.land(without)
-    inner = a.size
-    for one in range(8):
-        a.spread(8 + one, At(RSI, 4 * one))
-        a.do("vfmadd231ps", one % 2, 8 + one, At(R8, 32 * one))
-    a.digits(
-        "4883c620"  # add rsi, 32
-        "4981c000010000"  # add r8, 256
-        "48ffc8"  # dec rax
-        "0f85"  # jnz inner
-    )
-    a.jump(inner)
-    a.do("vaddps", 0, 0, 1)
-    a.digits("48837f2000")  # cmp qword [rdi + 32], 0
-    a.digits("0f84")  # jz write
-    write = a.jump()
-    a.do("vaddps", 0, 0, At(R10))
-    a.digits("4983c220")  # add r10, 32
-    a.land(write)
-    a.write(0, At(RDX))
-    a.digits(
+        "4983c120"  # add r9, 32
+        "4983c220"  # add r10, 32
         "4883c220"  # add rdx, 32
         "48ffc9"  # dec rcx
         "0f85"  # jnz block
