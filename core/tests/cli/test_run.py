@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from core.tests.cli.conftest import Call, Save
+from ort_py.discovery import default_catalog
 
 TWO = "g (float[2] a, int64[2] b) => (float[2] y) { c = Cast <to = 1> (b) y = Add(a, c) }"
 SCORES = "g (float[1, 10] x) => (float[1, 10] y) { y = Softmax(x) }"
@@ -114,6 +115,15 @@ def test_named_provider(call: Call, save: Save, name: str) -> None:
     """A provider's name may lack the ending that all have, and be in lower case."""
     report = call("run", save(), "--providers", name, "--json").report
     assert report["providers"] == ["CPUExecutionProvider"]
+
+
+def test_a_name_is_read_without_probing(call: Call, save: Save, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is wrong with probing is said by what probes, and not as a fault of the argument."""
+    monkeypatch.setenv("ORT_PY_PROBE_TIMEOUT", "soon")
+    default_catalog().reset()
+    outcome = call("run", save(), "--providers", "cpu")
+    assert (outcome.code, outcome.out) == (1, "")
+    assert "ORT_PY_PROBE_TIMEOUT" in outcome.err
 
 
 def test_unknown_provider_is_refused(call: Call, save: Save) -> None:

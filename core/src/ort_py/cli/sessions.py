@@ -35,7 +35,7 @@ def add_session_arguments(parser: argparse.ArgumentParser, models: str | None = 
 
 
 def add_limits_argument(parser: argparse.ArgumentParser) -> None:
-    about = "'untrusted' bounds what a model of strangers may cost (default: %(default)s)"
+    about = "'untrusted' limits the resources of models that you do not trust (default: %(default)s)"
     parser.add_argument("--limits", choices=_LIMITS, default="default", help=about)
 
 
@@ -48,7 +48,7 @@ def provider_names(text: str) -> list[str]:
 
 
 def _full_name(name: str) -> str:
-    known = {one.lower(): one for one in (*KNOWN_PROVIDERS, *(record.name for record in default_catalog().records()))}
+    known = {one.lower(): one for one in (*KNOWN_PROVIDERS, *(record.name for record in default_catalog().installed()))}
     return known.get(name.lower(), known.get(f"{name}ExecutionProvider".lower(), name))
 
 
