@@ -22,6 +22,7 @@ from onnx.reference import ReferenceEvaluator
 
 import ort_py as ort
 from ort_py.errors import LimitError
+from ort_py_kit.suites.threads import on_threads
 from ort_py_kit.tolerances import assert_close
 from providers.coreml.tests.cases import CASES
 from providers.coreml.tests.models import PROVIDER, model, node, open_session, run_here
@@ -243,22 +244,14 @@ def test_runs_inside_a_loop_of_the_caller() -> None:
 
 def test_threads_take_turns() -> None:
     data, feeds = cnn()
-    wanted, failures = _expected(data, feeds), []
+    wanted = _expected(data, feeds)
     with open_session(data, backend="coreai") as session:
 
-        def work() -> None:
-            try:
-                for _ in range(5):
-                    assert_close(session.run(None, feeds), wanted)
-            except BaseException as error:
-                failures.append(error)
+        def work(_: int) -> None:
+            for _ in range(5):
+                assert_close(session.run(None, feeds), wanted)
 
-        workers = [threading.Thread(target=work) for _ in range(3)]
-        for worker in workers:
-            worker.start()
-        for worker in workers:
-            worker.join()
-    assert not failures
+        on_threads(work, 3)
 
 
 def test_closed_sessions_leave_no_threads_and_no_assets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import tempfile
-import threading
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +15,7 @@ from onnx import NodeProto, TensorProto, helper
 import ort_py as ort
 from ort_py.errors import OptionError
 from ort_py_coreml.runtime import Loading
+from ort_py_kit.suites.threads import on_threads
 from ort_py_kit.tolerances import assert_close
 from providers.coreml.tests.mil_interpreter import InterpretedRuntime
 from providers.coreml.tests.models import PROVIDER, model, node, open_session, run_plain
@@ -323,22 +323,13 @@ def test_a_region_comes_back_from_the_cache(interpreted: InterpretedRuntime, tmp
 def test_threads_take_turns(interpreted: InterpretedRuntime) -> None:
     data, feeds = cnn()
     wanted = _expected(data, feeds)
-    failures: list[BaseException] = []
     with open_session(data) as session:
 
-        def work() -> None:
-            try:
-                for _ in range(5):
-                    assert_close(session.run(None, feeds), wanted)
-            except BaseException as error:
-                failures.append(error)
+        def work(_: int) -> None:
+            for _ in range(5):
+                assert_close(session.run(None, feeds), wanted)
 
-        workers = [threading.Thread(target=work) for _ in range(3)]
-        for worker in workers:
-            worker.start()
-        for worker in workers:
-            worker.join()
-    assert not failures
+        on_threads(work, 3)
 
 
 def test_closed_sessions_leave_no_packages(
