@@ -5,15 +5,17 @@ Most tests archive a package that each makes for itself.
 
 from __future__ import annotations
 
+import builtins
 import importlib
 import inspect
 import os
 import py_compile
 import subprocess
 import sys
+import threading
 import traceback
 from collections.abc import Iterator
-from importlib.machinery import SourceFileLoader
+from importlib.machinery import PathFinder, SourceFileLoader
 from pathlib import Path
 from typing import Any
 
@@ -267,6 +269,111 @@ def test_closing_twice_does_nothing(package: Package) -> None:
     finder = package.serving()
     finder.close()
     assert finder.close() is None
+
+
+def chained(package: Package, sources: dict[str, str]) -> list[str]:
+    """Archive a package with modules that note when they have run; the order in which the archive runs them."""
+    for name, source in sources.items():
+        file = package.folder / f"{name.replace('.', '/')}.py"
+        file.parent.mkdir(exist_ok=True)
+        file.write_text(f"import builtins\n{source}\nbuiltins.ran.append(__name__)\n", encoding="utf-8")
+    first = f"{package.name}.{next(iter(sources))}"
+    orders = []
+    for _ in range(2):
+        builtins.ran = []  # type: ignore[attr-defined]
+        finder = package.serving()
+        package.load()
+        importlib.import_module(first)
+        write = finder.close()
+        if write is not None:
+            write()
+        orders.append(list(builtins.ran))  # type: ignore[attr-defined]
+    assert orders[0] == orders[1]
+    return orders[1]
+
+
+@pytest.fixture
+def entered(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Names of the modules that the interpreter finds through the archive, one by one."""
+    found: list[str] = []
+    find = BytecodeArchive.find_spec
+
+    def noted(self: BytecodeArchive, name: str, *args: Any) -> Any:
+        spec = find(self, name, *args)
+        found.extend([name] if spec is not None else [])
+        return spec
+
+    monkeypatch.setattr(BytecodeArchive, "find_spec", noted)
+    return found
+
+
+def test_what_a_module_imports_is_run_before_it(package: Package, entered: list[str]) -> None:
+    """The order is that of the import statements; the interpreter looks for the first module only."""
+    order = chained(
+        package,
+        {"top": "from archived import left\nimport archived.right", "left": "from archived.low import X", "right": "",
+         "low": "X = 1"},
+    )  # fmt: skip
+    assert order == [f"archived.{name}" for name in ("low", "left", "right", "top")]
+    assert {name for name in entered if "module" not in name} == {"archived.inner", "archived.top"}
+    assert package.modules()["archived.low"].__spec__.parent == "archived"
+    assert sys.modules["archived"].low is sys.modules["archived.low"]
+
+
+def test_a_module_that_imports_what_imports_it_waits_for_it(package: Package) -> None:
+    sources = {
+        "top": "X = 1\nimport archived.middle",
+        "middle": "import archived.low",
+        "low": "from archived.top import X",
+    }
+    assert chained(package, sources) == [f"archived.{name}" for name in ("low", "middle", "top")]
+
+
+def test_modules_of_a_package_wait_for_it(package: Package) -> None:
+    sources = {"top": "import archived.deep", "deep.__init__": "X = 1\nfrom archived.deep import own"}
+    sources["deep.own"] = "from archived.deep import X"
+    assert chained(package, sources) == [f"archived.{name}" for name in ("deep.own", "deep", "top")]
+
+
+def test_an_import_that_fails_now_is_reported_where_it_stands(
+    package: Package, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A module may try to import something and go on without it."""
+    monkeypatch.setenv("ARCHIVED_LOW", "1")
+    sources = {"top": "try:\n import archived.low as low\nexcept KeyError:\n low = None",
+               "low": "import os\nos.environ['ARCHIVED_LOW']"}  # fmt: skip
+    assert chained(package, sources) == ["archived.low", "archived.top"]
+    monkeypatch.delenv("ARCHIVED_LOW")
+    package.forget()
+    finder = package.serving()
+    top = importlib.import_module("archived.top")
+    finder.close()
+    assert top.low is None
+    assert "archived.low" not in sys.modules
+
+
+def test_beside_other_threads_the_interpreter_imports_each_module(package: Package, entered: list[str]) -> None:
+    """It locks them, so that no thread sees a module that has not run to its end."""
+    ended = threading.Event()
+    thread = threading.Thread(target=ended.wait)
+    thread.start()
+    try:
+        chained(package, {"top": "import archived.low", "low": ""})
+    finally:
+        ended.set()
+        thread.join()
+    assert {"archived.top", "archived.low"} <= set(entered)
+
+
+def test_finders_that_came_before_keep_what_a_module_imports(package: Package, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Other:
+        def find_spec(self, name: str, path: Any, target: object = None) -> Any:
+            return PathFinder.find_spec(name, path) if name == "archived.low" else None
+
+    monkeypatch.setattr(sys, "meta_path", [Other(), *sys.meta_path])
+    chained(package, {"top": "import archived.low", "low": ""})
+    assert type(sys.modules["archived.low"].__spec__.loader) is SourceFileLoader  # type: ignore[union-attr]
+    assert type(sys.modules["archived.top"].__spec__.loader) is not SourceFileLoader  # type: ignore[union-attr]
 
 
 def test_a_process_writes_the_archive_and_the_next_one_uses_it(tmp_path: Path) -> None:

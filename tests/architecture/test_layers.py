@@ -35,6 +35,7 @@ LAYERS = (
         "homes",
         "onnx_version",
         "bytecode",
+        "bytecode_writing",
         "onnx_parts",
     },
     {"platform"},

@@ -6,33 +6,37 @@ imported into one file beside them, with what it compiled itself, and later proc
 where the ``.pyc`` would: while the source has the time and the size that the interpreter noted in it. Everything else
 is imported as ever, and where the interpreter writes no bytecode, this file is not written either. Only submodules are
 served, and only from the first folder of their package, where the interpreter would look first; packages are found
-along `sys.path`.
+along `sys.path`. `ort_py.bytecode_writing` has how it is written.
 
 A leaf that `ort_py` loads before everything else: it imports next to nothing.
 """
 
 from __future__ import annotations
 
-import contextlib
 import marshal
 import os
 import sys
 from collections.abc import Callable, Iterable
-from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
+from functools import partial
+from importlib.machinery import BuiltinImporter, FrozenImporter, ModuleSpec, PathFinder, SourceFileLoader
 from mmap import ACCESS_READ, mmap
 from types import CodeType, ModuleType
-from typing import cast
 
 _WORTH = 16
 """Modules that were found elsewhere, from which on the file is written anew."""
 
-_HEADER = 24
+HEADER = 24
 """Bytes before the first module: the interpreter's version, where the table of modules begins, the size of the file."""
 
-_32_BITS = 0xFFFFFFFF
-_PYC_HEADER = 16
-"""Bytes of a ``.pyc`` before its code (PEP 552)."""
+Entry = tuple[str, str, str, str, int, int, int, int, str, int, int]
+"""Of a module: its source, its ``.pyc``, the folder in which it is looked for, its own folder if it is a package, the
+noted time and size of the source, where the modules that it imports begin and end in the order of all, the module that
+imported it first, its block and its place there. The place is negative where the ``.pyc`` notes no time."""
 
+_BUILT_IN = (BuiltinImporter, FrozenImporter)
+"""Finders that have no submodules."""
+
+_32_BITS = 0xFFFFFFFF
 _KEPT = ("ort_py.", "ort_py_", "pluggy.", "onnx.", "google.protobuf.")
 """Modules of ort-py's distributions, and of what they always need."""
 
@@ -40,16 +44,16 @@ _KEPT = ("ort_py.", "ort_py_", "pluggy.", "onnx.", "google.protobuf.")
 class _Loader(SourceFileLoader):
     """Load a module from its files, except that its bytecode has been read already."""
 
-    def __init__(self, name: str, path: str, bytecode: bytes) -> None:
+    def __init__(self, name: str, path: str, archive: BytecodeArchive) -> None:
         super().__init__(name, path)
-        self._bytecode = bytecode
+        self._archive = archive
 
     def get_code(self, fullname: str) -> CodeType | None:
-        bytecode, self._bytecode = self._bytecode, b""  # reloading a module reads its files
-        try:
-            return cast("CodeType", marshal.loads(bytecode))  # noqa: S302 - as of a `.pyc`
-        except (EOFError, TypeError, ValueError):
-            return super().get_code(fullname)
+        return self._archive.take_code(fullname) or super().get_code(fullname)
+
+    def exec_module(self, module: ModuleType) -> None:
+        self._archive.run_imported_by(module.__name__)
+        super().exec_module(module)
 
 
 class BytecodeArchive:
@@ -62,41 +66,106 @@ class BytecodeArchive:
 
     def __init__(self, path: str, kept: tuple[str, ...] = _KEPT) -> None:
         self._path, self._kept = path, kept
-        # Of each module: its source, its `.pyc`, the folder in which it is looked for, its own folder if it is a
-        # package, the noted time and size of the source, and where its bytecode begins and ends. These are equal for
-        # a module whose `.pyc` notes no time: it cannot be kept.
-        self._entries: dict[str, tuple[str, str, str, str, int, int, int, int]] = {}
+        self._entries: dict[str, Entry] = {}
+        self._blocks: list[tuple[int, int]] = []
+        self._opened: dict[int, list[CodeType | None]] = {}
+        self._order: list[str] = []
+        self._importers: dict[str, str] = {}
         self._content: mmap | bytes = b""
         try:
             with open(path, "rb") as file:  # noqa: PTH123 - importing pathlib takes longer
                 content = mmap(file.fileno(), 0, access=ACCESS_READ)
-            version, table, size = (int.from_bytes(content[at : at + 8], "little") for at in range(0, _HEADER, 8))
+            version, table, size = (int.from_bytes(content[at : at + 8], "little") for at in range(0, HEADER, 8))
             if (version, size) == (sys.hexversion, len(content)):
-                self._entries, self._content = marshal.loads(content[table:]), content  # noqa: S302 - as of a `.pyc`
-                *_, begin, end = self._entries.get("", (0, 0))  # last: an archive of an earlier version has none
-                _codes.update(marshal.loads(content[begin:end]))  # noqa: S302 - likewise
+                entries, self._order, self._blocks, codes = marshal.loads(content[table:])  # noqa: S302 - as of a `.pyc`
+                self._entries, self._content = entries, content
+                _codes.update(codes)
         except (OSError, EOFError, TypeError, ValueError):
             return
 
     def find_spec(self, name: str, path: Iterable[str] | None, target: ModuleType | None = None) -> ModuleSpec | None:
         """Find a module, as `importlib.abc.MetaPathFinder` has it."""
-        entry = self._entries.get(name)
-        if entry is None or path is None:
+        if path is None:
             return None
-        source, pyc, folder, own_folder, mtime, size, begin, end = entry
+        spec = self._spec(name, path)
+        if spec is None and name.startswith(self._kept):
+            frame = sys._getframe()
+            while frame.f_back is not None and frame.f_code.co_name != "<module>":
+                frame = frame.f_back
+            self._importers[name] = frame.f_globals["__name__"]
+        return spec
+
+    def _spec(self, name: str, path: Iterable[str]) -> ModuleSpec | None:
+        entry = self._entries.get(name)
+        if entry is None:
+            return None
+        source, pyc, folder, own_folder, mtime, size, *_ = entry
         try:
             status = os.stat(source)  # noqa: PTH116 - a Path is ten times the cost
         except OSError:
             return None
-        is_same = int(status.st_mtime) & _32_BITS == mtime and status.st_size & _32_BITS == size and begin < end
+        is_same = int(status.st_mtime) & _32_BITS == mtime and status.st_size & _32_BITS == size and entry[-1] >= 0
         if not is_same or next(iter(path), None) != folder:
             return None
-        loader = _Loader(name, source, self._content[begin:end])
-        spec = ModuleSpec(name, loader, origin=source, is_package=bool(own_folder))
+        spec = ModuleSpec(name, _Loader(name, source, self), origin=source, is_package=bool(own_folder))
         spec.has_location, spec.cached = True, pyc
         if own_folder:
             spec.submodule_search_locations = [own_folder]
         return spec
+
+    def take_code(self, name: str) -> CodeType | None:
+        """The code of a module, once: reloading a module reads its files."""
+        number, place = self._entries[name][-2:]
+        codes = self._opened.get(number)
+        if codes is None:
+            begin, end = self._blocks[number]
+            try:
+                codes = marshal.loads(self._content[begin:end])  # noqa: S302 - as of a `.pyc`
+            except (EOFError, TypeError, ValueError):
+                codes = []
+            self._opened[number] = codes
+        if place >= len(codes):
+            return None
+        code, codes[place] = codes[place], None
+        return code
+
+    def run_imported_by(self, name: str) -> None:
+        """Run the modules that a module is about to import, in the order in which they end.
+
+        The interpreter spends as long on finding, locking and initialising a module as on running it. Without other
+        threads, nothing needs to be locked.
+        """
+        first, last = self._entries[name][6:8]
+        if first == last or len(sys._current_frames()) > 1:
+            return
+        asked_first = [finder for finder in sys.meta_path[: sys.meta_path.index(self)] if finder not in _BUILT_IN]
+        modules = sys.modules
+        for imported in self._order[first:last]:
+            package, _, child = imported.rpartition(".")
+            parent = modules.get(package)
+            if parent is None or imported in modules:
+                continue
+            path = getattr(parent, "__path__", ())
+            spec = self._spec(imported, path)
+            if spec is None or any(finder.find_spec(imported, path) for finder in asked_first):
+                continue
+            code = self.take_code(imported)
+            if code is None:
+                continue
+            module = ModuleType(imported)
+            module.__spec__, module.__loader__, module.__package__ = spec, spec.loader, spec.parent
+            module.__dict__.update(__file__=spec.origin, __cached__=spec.cached)
+            if spec.submodule_search_locations is not None:
+                module.__path__ = spec.submodule_search_locations
+            modules[imported] = module
+            try:
+                exec(code, module.__dict__)  # noqa: S102 - as the interpreter does it
+            except BaseException as error:
+                del modules[imported]
+                if not isinstance(error, Exception):
+                    raise
+                continue  # the statement that imports it runs it again, and reports the error where it stands
+            setattr(parent, child, module)
 
     def serve(self) -> None:
         """Let the interpreter ask this finder before it looks along `sys.path`, and after all others."""
@@ -119,46 +188,17 @@ class BytecodeArchive:
         ]
         sources = [spec for spec in loaded if spec is not None and spec.origin and spec.cached]
         unserved = [spec for spec in sources if type(spec.loader) is SourceFileLoader and not self._is_unfit(spec.name)]
+        content, self._content = self._content, b""
+        self._opened.clear()
         if len(unserved) < _WORTH or sys.dont_write_bytecode:
-            self._content = b""
             return None
-        return lambda: self._write(sources)
+        from ort_py.bytecode_writing import write_archive  # most processes write nothing
+
+        importers = {name: entry[8] for name, entry in self._entries.items()} | self._importers
+        return partial(write_archive, self._path, sources, importers, self._entries, self._blocks, content, _codes)
 
     def _is_unfit(self, name: str) -> bool:
-        *_, begin, end = self._entries.get(name, (0, 1))
-        return begin == end
-
-    def _write(self, sources: Iterable[ModuleSpec]) -> None:
-        """Write the file: the modules that it had, and these."""
-        parts = {name: self._content[begin:end] for name, (*_, begin, end) in self._entries.items()}
-        places = {name: entry[:6] for name, entry in self._entries.items()}
-        for spec in sources:
-            source, pyc, bytecode = str(spec.origin), str(spec.cached), b""
-            with contextlib.suppress(OSError), open(pyc, "rb") as file:  # noqa: PTH123 - likewise
-                bytecode = file.read()
-            flags, mtime, size = (int.from_bytes(bytecode[at : at + 4], "little") for at in (4, 8, 12))
-            own_folder = os.path.dirname(source)  # noqa: PTH120 - likewise
-            folders = (own_folder, "")
-            if spec.submodule_search_locations is not None:
-                folders = (os.path.dirname(own_folder), own_folder)  # noqa: PTH120 - likewise
-            places[spec.name] = (source, pyc, *folders, mtime, size)
-            parts[spec.name] = b"" if flags else bytecode[_PYC_HEADER:]
-        places[""], parts[""] = ("", "", "", "", 0, 0), marshal.dumps(_codes.copy())
-        entries, end = {}, _HEADER
-        for name, part in parts.items():
-            begin, end = end, end + len(part)
-            entries[name] = (*places[name], begin, end)
-        table = marshal.dumps(entries)
-        header = b"".join(number.to_bytes(8, "little") for number in (sys.hexversion, end, end + len(table)))
-        self._content = b""
-        written = f"{self._path}.{os.getpid()}"
-        try:
-            with open(written, "wb") as file:  # noqa: PTH123 - likewise
-                file.writelines([header, *parts.values(), table])
-            os.replace(written, self._path)  # noqa: PTH105 - likewise
-        except OSError:  # a folder that must not be written, a full disk: it will be imported from the `.pyc` files
-            with contextlib.suppress(OSError):
-                os.remove(written)  # noqa: PTH107 - likewise
+        return name in self._entries and self._entries[name][-1] < 0
 
 
 _archives: list[BytecodeArchive] = []

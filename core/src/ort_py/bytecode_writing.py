@@ -1,0 +1,124 @@
+"""How the archive of bytecode is written: which modules can be run before the one that imports them, and their blocks.
+
+It must not import more of ort-py than the archive itself, since it runs while the first session of a process works.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import marshal
+import os
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from importlib.machinery import ModuleSpec
+from mmap import mmap
+from types import CodeType
+
+from ort_py.bytecode import HEADER, Entry
+
+_BLOCK = 16
+"""Modules whose code is written together. They share names and constants, which makes reading them a fifth faster."""
+_PYC_HEADER = 16
+"""Bytes of a ``.pyc`` before its code (PEP 552)."""
+
+
+def write_archive(
+    path: str,
+    sources: Iterable[ModuleSpec],
+    importers: Mapping[str, str],
+    entries: Mapping[str, Entry],
+    blocks: Sequence[tuple[int, int]],
+    content: mmap | bytes,
+    compiled: Mapping[str, CodeType],
+) -> None:
+    """Write the archive of bytecode: the modules that it had, and more.
+
+    Args:
+        path: The file.
+        sources: Specifications of the modules that a process imported.
+        importers: The name of the module that imported each first.
+        entries, blocks, content: What the archive had.
+        compiled: Code that processes compiled themselves, by its source.
+    """
+    places = {name: entry[:6] for name, entry in entries.items()}
+    codes: dict[str, CodeType] = {}
+    with contextlib.suppress(EOFError, TypeError, ValueError, IndexError):
+        read = [marshal.loads(content[begin:end]) for begin, end in blocks]  # noqa: S302 - as of a `.pyc`
+        codes = {name: read[entry[-2]][entry[-1]] for name, entry in entries.items() if entry[-1] >= 0}
+    for spec in sources:
+        source, pyc = str(spec.origin), str(spec.cached)
+        own_folder = os.path.dirname(source)  # noqa: PTH120 - importing pathlib takes longer
+        folders = (own_folder, "")
+        if spec.submodule_search_locations is not None:
+            folders = (os.path.dirname(own_folder), own_folder)  # noqa: PTH120 - likewise
+        codes.pop(spec.name, None)
+        with contextlib.suppress(OSError, EOFError, TypeError, ValueError), open(pyc, "rb") as file:  # noqa: PTH123
+            bytecode = file.read()
+            flags, mtime, size = (int.from_bytes(bytecode[at : at + 4], "little") for at in (4, 8, 12))
+            places[spec.name] = (source, pyc, *folders, mtime, size)
+            if not flags:
+                codes[spec.name] = marshal.loads(bytecode[_PYC_HEADER:])  # noqa: S302 - it is a `.pyc`
+    order, firsts = _order_of({name: importers.get(name, "") for name in places}, codes)
+    parts: list[bytes] = []
+    written: dict[str, tuple[int, int]] = {}
+    kept = [name for name in order if name in codes]
+    for start in range(0, len(kept), _BLOCK):
+        names = kept[start : start + _BLOCK]
+        written |= {name: (len(parts), place) for place, name in enumerate(names)}
+        parts.append(marshal.dumps([codes[name] for name in names]))
+    new = {
+        name: (*places[name], firsts[name], last, importers.get(name, ""), *written.get(name, (-1, -1)))
+        for last, name in enumerate(order)
+    }
+    ends = [HEADER]
+    for part in parts:
+        ends.append(ends[-1] + len(part))
+    table = marshal.dumps((new, order, list(itertools.pairwise(ends)), dict(compiled)))
+    header = b"".join(number.to_bytes(8, "little") for number in (sys.hexversion, ends[-1], ends[-1] + len(table)))
+    temporary = f"{path}.{os.getpid()}"
+    try:
+        with open(temporary, "wb") as file:  # noqa: PTH123 - likewise
+            file.writelines([header, *parts, table])
+        os.replace(temporary, path)  # noqa: PTH105 - likewise
+    except OSError:  # a folder that must not be written, a full disk: it will be imported from the `.pyc` files
+        with contextlib.suppress(OSError):
+            os.remove(temporary)  # noqa: PTH107 - likewise
+
+
+def _order_of(importers: Mapping[str, str], codes: Mapping[str, CodeType]) -> tuple[list[str], dict[str, int]]:
+    """Order modules as they end when they are imported.
+
+    Returns:
+        The names, each behind the modules that it was the first to import, and the place of the first of these. A
+        module that needs what imported it, because it lies within that package or imports it in turn, cannot be run
+        before it, and stands elsewhere.
+    """
+    imported: dict[str, list[str]] = {}
+    for name, importer in importers.items():
+        imported.setdefault(importer if importer in importers else "", []).append(name)
+    order: list[str] = []
+    sizes: dict[str, int] = {}
+
+    def visit(name: str, above: frozenset[str]) -> tuple[list[str], set[str]]:
+        within = above | {name}
+        own: list[str] = []
+        needed = _needs(name, codes.get(name))
+        for child in imported.get(name, ()):
+            names, needs = visit(child, within)
+            needed |= needs
+            (order if needs & within else own).extend(names)
+        own.append(name)
+        sizes[name] = len(own)
+        return own, needed
+
+    for root in imported.get("", ()):
+        order.extend(visit(root, frozenset())[0])
+    return order, {name: last + 1 - sizes[name] for last, name in enumerate(order)}
+
+
+def _needs(name: str, code: CodeType | None) -> set[str]:
+    """The packages around a module, and whatever its statements may import: too many rather than too few."""
+    names = code.co_names if code is not None else ()
+    mentioned = {name.rpartition(".")[0], *names, *(f"{one}.{two}" for one in names if "." in one for two in names)}
+    return mentioned | {one[:at] for one in mentioned for at, sign in enumerate(one) if sign == "."}
