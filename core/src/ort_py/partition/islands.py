@@ -13,12 +13,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import field
 
 import numpy as np
-import numpy.typing as npt
 
 from ort_py.lazy_dataclass import dataclass
 from ort_py.partition.cost_model import CostModel
 from ort_py.partition.edges import trimmed
-from ort_py.partition.work_table import OUTSIDE, Ints, Placed, WorkTable
+from ort_py.partition.work_table import OUTSIDE, Floats, Ints, Placed, WorkTable
 
 _NO_GROUP = -1
 
@@ -146,7 +145,7 @@ class _Figures:
         device = table.node_devices(owner)
         makes, reads = island[table.producer], island[table.reader]
         crossing = (makes != reads) & (device[table.producer] != device[table.reader])
-        keys: list[npt.NDArray[np.int64]] = []
+        keys: list[Ints] = []
         for ends in (makes, reads):
             chosen = crossing & (ends >= 0)
             keys.append(np.unique(table.value[chosen] * count + ends[chosen]))
@@ -160,13 +159,13 @@ class _Figures:
         self.nbytes = _sums(of, table.nbytes[values], count)
 
     @property
-    def here(self) -> npt.NDArray[np.float64]:
+    def here(self) -> Floats:
         """All that an island costs."""
-        found: npt.NDArray[np.float64] = self.computing + self.copying
+        found: Floats = self.computing + self.copying
         return found
 
 
-def _calls(table: WorkTable, owner: Placed, inside: Ints, of: Ints, count: int) -> npt.NDArray[np.float64]:
+def _calls(table: WorkTable, owner: Placed, inside: Ints, of: Ints, count: int) -> Floats:
     """Microseconds of the calls of regions, for each island."""
     places = owner[inside]
     regions = table.region[places, inside]
@@ -176,7 +175,7 @@ def _calls(table: WorkTable, owner: Placed, inside: Ints, of: Ints, count: int) 
     return _sums(keys // answers, table.launch[keys % answers], count)
 
 
-def _sums(of: Ints, amounts: npt.NDArray[np.float64], count: int) -> npt.NDArray[np.float64]:
+def _sums(of: Ints, amounts: Floats, count: int) -> Floats:
     """Sum of the amounts of each island; of floats also where there are none, which NumPy counts as integers."""
     return np.bincount(of, amounts, minlength=count).astype(np.float64)
 
@@ -219,7 +218,7 @@ def _borders(table: WorkTable, owner: Placed, labels: Ints, groups: Ints) -> lis
     """(island, node) of each node at an island's border that no provider of the island's group claims."""
     mine = _node_groups(owner, groups)
     island = np.append(labels, -1)
-    pairs: list[npt.NDArray[np.int64]] = []
+    pairs: list[Ints] = []
     for ends in ((table.producer, table.reader), (table.reader, table.producer)):
         inner, outer = ends
         chosen = (island[inner] >= 0) & (outer != OUTSIDE) & (island[inner] != island[outer])

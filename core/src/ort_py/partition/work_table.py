@@ -10,10 +10,9 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from functools import cached_property
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 
 from ort_py.contracts import ClaimKind, GraphView, NodeSpec
 from ort_py.devices import HOST, Device
@@ -22,8 +21,8 @@ from ort_py.partition.rates import Calibration, Rates
 from ort_py.partition.survey import Answer, estimates
 from ort_py.partition.work import bytes_of, work_of
 
-Ints: TypeAlias = npt.NDArray[np.int64]
-Floats: TypeAlias = npt.NDArray[np.float64]
+Ints: TypeAlias = np.ndarray[Any, np.dtype[np.int64]]
+Floats: TypeAlias = np.ndarray[Any, np.dtype[np.float64]]
 Placed: TypeAlias = Ints
 
 OUTSIDE = -1
@@ -169,7 +168,7 @@ class WorkTable:
         return [value.name for nested in subgraphs for value in nested.captures()] if subgraphs else []
 
     @cached_property
-    def claimed(self) -> npt.NDArray[np.bool_]:
+    def claimed(self) -> np.ndarray[Any, np.dtype[np.bool_]]:
         """For each answer and node, whether it is claimed."""
         return np.isfinite(self.cost)
 
