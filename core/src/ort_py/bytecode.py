@@ -77,7 +77,7 @@ class BytecodeArchive:
                 content = mmap(file.fileno(), 0, access=ACCESS_READ)
             version, table, size = (int.from_bytes(content[at : at + 8], "little") for at in range(0, HEADER, 8))
             if (version, size) == (sys.hexversion, len(content)):
-                entries, self._order, self._blocks, codes = marshal.loads(content[table:])  # noqa: S302 - as of a `.pyc`
+                entries, self._order, self._blocks, codes = marshal.loads(memoryview(content)[table:])  # noqa: S302 - as of a `.pyc`
                 self._entries, self._content = entries, content
                 _codes.update(codes)
         except (OSError, EOFError, TypeError, ValueError):
@@ -120,7 +120,7 @@ class BytecodeArchive:
         if codes is None:
             begin, end = self._blocks[number]
             try:
-                codes = marshal.loads(self._content[begin:end])  # noqa: S302 - as of a `.pyc`
+                codes = marshal.loads(memoryview(self._content)[begin:end])  # noqa: S302 - as of a `.pyc`
             except (EOFError, TypeError, ValueError):
                 codes = []
             self._opened[number] = codes
