@@ -12,13 +12,37 @@ import struct
 from collections.abc import Callable
 from typing import NamedTuple, TypeAlias
 
-__all__ = ["R8", "R9", "R10", "R11", "RBP", "RBX", "RDX", "RSI", "Assembler", "At", "Constant", "Source"]
+__all__ = [
+    "R8",
+    "R9",
+    "R10",
+    "R11",
+    "R12",
+    "R13",
+    "R14",
+    "R15",
+    "RAX",
+    "RBP",
+    "RBX",
+    "RCX",
+    "RDI",
+    "RDX",
+    "RSI",
+    "RSP",
+    "Assembler",
+    "At",
+    "Constant",
+    "Source",
+]
 
 _WIDTH = 32
 """Bytes of a register."""
 
-RDX, RBX, RBP, RSI, R8, R9, R10, R11 = 2, 3, 5, 6, 8, 9, 10, 11
-"""Numbers of registers that hold addresses."""
+RAX, RCX, RDX, RBX, RSP, RBP, RSI, RDI, R8, R9, R10, R11, R12, R13, R14, R15 = range(16)
+"""Numbers of registers of 64 bits, which hold addresses and counts."""
+
+_CONDITIONS = {"less": 0x8C, "at least": 0x8D, "at most": 0x8E, "greater": 0x8F, "equal": 0x84, "unequal": 0x85}
+"""Second bytes of jumps, by what a comparison of signed numbers said."""
 
 _OPCODES = {
     "vandps": (0, 1, 0x54),
@@ -27,7 +51,14 @@ _OPCODES = {
     "vmulps": (0, 1, 0x59),
     "vsubps": (0, 1, 0x5C),
     "vdivps": (0, 1, 0x5E),
+    "vmaxps": (0, 1, 0x5F),
+    "vminps": (0, 1, 0x5D),
+    "vpackssdw": (1, 1, 0x6B),
+    "vpacksswb": (1, 1, 0x63),
+    "vpackuswb": (1, 1, 0x67),
     "vpaddd": (1, 1, 0xFE),
+    "vpmaddwd": (1, 1, 0xF5),
+    "vpsubw": (1, 1, 0xF9),
     "vpminsd": (1, 2, 0x39),
     "vxorps": (0, 1, 0x57),
     "vfmadd213ps": (1, 2, 0xA8),
@@ -169,6 +200,78 @@ class Assembler:
         """Append vmaskmovps to memory."""
         self._memory(1, 2, 0x2E, source, mask, *target)
 
+    def change(self, name: str, target: int, source: int) -> None:
+        """Append an instruction of a target and one source, both registers: ``vcvtdq2ps`` or ``vcvtps2dq``."""
+        self.vex({"vcvtdq2ps": 0, "vcvtps2dq": 1}[name], 1, 0x5B, target, None, source)
+
+    def half(self, name: str, register: int, place: At) -> None:
+        """Append an instruction on the lower 128 bits of a register and memory: ``write16``, ``write8`` or ``read4``.
+
+        The number says how many bytes are written or read.
+        """
+        prefix, opcode = {"write16": (0, 0x11), "write8": (1, 0xD6), "read4": (1, 0x6E)}[name]
+        self._memory(prefix, 1, opcode, register, None, *place, whole=False)
+
+    def insert(self, register: int, source: At, place: int) -> None:
+        """Append vpinsrb from memory, into the lower 128 bits."""
+        self._memory(1, 3, 0x20, register, register, *source, place, whole=False)
+
+    # Registers of 64 bits ---------------------------------------------------------------------------------------------
+
+    def move(self, target: int, source: At | int) -> None:
+        """Append mov to a register, from memory or from another one."""
+        self._general(0x8B, target, source)
+
+    def keep(self, source: int, target: At) -> None:
+        """Append mov to memory."""
+        self._general(0x89, source, target)
+
+    def add(self, target: int, source: At | int) -> None:
+        """Append add."""
+        self._general(0x03, target, source)
+
+    def subtract(self, target: int, source: At | int) -> None:
+        """Append sub."""
+        self._general(0x2B, target, source)
+
+    def multiply(self, target: int, source: At | int) -> None:
+        """Append imul."""
+        self._general(0x0FAF, target, source)
+
+    def compare_whole(self, first: int, second: At | int) -> None:
+        """Append cmp."""
+        self._general(0x3B, first, second)
+
+    def set_number(self, target: int, number: int) -> None:
+        """Append mov of a number of 32 bits."""
+        self._general(0xC7, 0, target)
+        self._code += struct.pack("<i", number)
+
+    def add_number(self, target: int, number: int) -> None:
+        """Append add of a number of 32 bits."""
+        self._general(0x81, 0, target)
+        self._code += struct.pack("<i", number)
+
+    def shift(self, target: int, count: int) -> None:
+        """Append shl, or sar where the count is negative."""
+        self._general(0xC1, 4 if count > 0 else 7, target)
+        self._code.append(abs(count))
+
+    def jump_if(self, condition: str, target: int = 0) -> int:
+        """Append a jump where the last comparison said so; see `jump`."""
+        self._code += bytes((0x0F, _CONDITIONS[condition]))
+        return self.jump(target)
+
+    def _general(self, opcode: int, register: int, other: At | int) -> None:
+        at = other if isinstance(other, At) else None
+        base = other if at is None else at.base
+        assert isinstance(base, int)
+        self._code.append(0x48 | (register >> 3) << 2 | base >> 3)
+        self._code += opcode.to_bytes(2 if opcode > 0xFF else 1, "big")
+        self._code.append((0xC0 if at is None else 0x80) | (register & 7) << 3 | base & 7)
+        if at is not None:
+            self._code += b"\x24" * (base & 7 == RSP) + struct.pack("<i", at.behind)
+
     def vex(
         self,
         prefix: int,
@@ -205,8 +308,12 @@ class Assembler:
         base: int,
         distance: int = 0,
         last: int | None = None,
+        *,
+        whole: bool = True,
     ) -> None:
-        self._append(prefix, table, opcode, register, first, base, 0x80, struct.pack("<i", distance), last)
+        # The fourth register of each eight stands for an index behind it, which is none here.
+        behind = b"\x24" * (base & 7 == RSP) + struct.pack("<i", distance)
+        self._append(prefix, table, opcode, register, first, base, 0x80, behind, last, whole=whole)
 
     def _append(
         self,
@@ -219,11 +326,13 @@ class Assembler:
         mode: int,
         behind: bytes,
         last: int | None,
+        *,
+        whole: bool = True,
     ) -> None:
         register += self._first
         source = 0 if first is None else first + self._first
         extended = (~register >> 3 & 1) << 7 | 1 << 6 | (~second >> 3 & 1) << 5
-        head = (0xC4, extended | table, (~source & 15) << 3 | 1 << 2 | prefix, opcode)
+        head = (0xC4, extended | table, (~source & 15) << 3 | whole << 2 | prefix, opcode)
         self._code += bytes((*head, mode | (register & 7) << 3 | second & 7)) + behind
         if last is not None:
             self._code.append(last)

@@ -78,13 +78,15 @@ class MadeWeight(RegionWeight):
         self._key = ""
 
     @classmethod
-    def later(cls, make: Callable[[], np.ndarray[Any, Any]], shape: tuple[int, ...], key: str) -> MadeWeight:
-        """A constant of float32 that is made when it is packed, and not at all where an earlier process packed it.
+    def later(
+        cls, make: Callable[[], np.ndarray[Any, Any]], shape: tuple[int, ...], key: str, dtype: type[np.generic]
+    ) -> MadeWeight:
+        """A constant that is made when it is packed, and not at all where an earlier process packed it.
 
         Args:
             key: A text that tells its content, type and shape.
         """
-        weight = cls(np.broadcast_to(np.float32(0), shape))
+        weight = cls(np.broadcast_to(dtype(0), shape))
         weight._array, weight._restore, weight._key = None, make, key
         return weight
 

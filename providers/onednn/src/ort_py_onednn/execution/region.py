@@ -100,9 +100,9 @@ class DnnlRegion(CompiledRegion):
         )
         self._uses = _uses(self.operations, self.outputs)
         made = {name: MadeWeight(array) for name, array in fused.constants.items() if name in self._uses}
-        for name, numbers in fused.dequantized.items():
+        for name, one in fused.derived.items():
             if name in self._uses:
-                made[name] = MadeWeight.later(numbers.array, numbers.shape, numbers.key)
+                made[name] = MadeWeight.later(one.array, one.shape, one.key, one.dtype)
         self._weights, self._small = _constants(view, made, self._uses)
         for name, names in parts.items():
             source = view.weight(name)

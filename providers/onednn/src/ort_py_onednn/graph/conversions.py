@@ -27,8 +27,11 @@ from ort_py_onednn.graph.operation import Combine, Operation, Result
 __all__ = ["FLOAT", "Conversions", "Rules", "Waiting", "name_of", "output_of", "single"]
 
 FLOAT = np.float32
-_ENDS = frozenset({"QuantizedConv", "QuantizedMatMul"})
+_ENDS = frozenset({"QuantizedConv", "QuantizedMatMul", "WindowSums"})
 """Operations that can write integers."""
+
+_GOES_ON = frozenset({"QuantizedConv", "QuantizedMatMul"})
+"""Those of them that can round in the middle of their chain."""
 
 _SMALL = 4096
 """Elements up to which a constant is dequantised at once: it may be read while operations are drawn together."""
@@ -135,7 +138,7 @@ class Conversions(Fused):
             if source is None:
                 self.constants[name] = waiting.numbers.real(waiting.array)
             else:
-                self.dequantized[name] = Dequantized(source, waiting.numbers)
+                self.derived[name] = Dequantized(source, waiting.numbers)
         elif not self._open(name, waiting):
             scale, zero = single(waiting.numbers)
             self._append(
@@ -163,7 +166,7 @@ class Conversions(Fused):
         if waiting.array is not None or self._uses.get(waiting.integers) != 1 or self._uses.get(name) != 1:
             return None
         host = super()._host(waiting.integers)
-        if host is None or host.result is None or host.kind not in _ENDS:
+        if host is None or host.result is None or host.kind not in _GOES_ON:
             return None
         return host if host.result.zero == single(waiting.numbers)[1] else None
 

@@ -17,7 +17,7 @@ from ort_py_onednn.binding.constants import Binary, Eltwise
 from ort_py_onednn.binding.primitive import Function
 from ort_py_onednn.graph.expansion import expand
 from ort_py_onednn.graph.functions import UNARY, constant_operand, linear, merged
-from ort_py_onednn.graph.integers import Dequantized
+from ort_py_onednn.graph.integers import Derived
 from ort_py_onednn.graph.operation import Combine, Operation, Post
 from ort_py_onednn.graph.shape_values import WHOLE, is_shape_operator
 
@@ -51,6 +51,7 @@ _TAKES_POSTS = frozenset(
         "MatMul",
         "QuantizedConv",
         "QuantizedMatMul",
+        "WindowSums",
         "binary",
         "eltwise",
     }
@@ -66,7 +67,7 @@ class Fused:
         nodes: The region's, fused operators written out.
         operations: In the order in which they run.
         constants: New constants by name.
-        dequantized: Constants of the model that are read as the numbers they stand for, by name.
+        derived: What is read of constants of the model in another form, by name.
         known: Values that follow from shapes.
     """
 
@@ -74,7 +75,7 @@ class Fused:
         self._fast_math = fast_math
         self.operations: list[Operation] = []
         self.constants: dict[str, np.ndarray[Any, Any]] = {}
-        self.dequantized: dict[str, Dequantized] = {}
+        self.derived: dict[str, Derived] = {}
         self._region = region
         self._producer: dict[str, Operation] = {}
         self._uses: dict[str, int] = {value.name: 1 for value in region.outputs}

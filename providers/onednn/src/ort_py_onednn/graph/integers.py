@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 
@@ -13,7 +13,7 @@ from ort_py.hashing import blake2b
 from ort_py.lazy_dataclass import dataclass
 from ort_py_onednn.binding.constants import Element
 
-__all__ = ["BYTES", "Array", "Dequantized", "Numbers", "numbers_of", "signed"]
+__all__ = ["BYTES", "Array", "Dequantized", "Derived", "Numbers", "numbers_of", "signed"]
 
 Array: TypeAlias = np.ndarray[Any, Any]
 BYTES: Mapping[DataType, Element] = {DataType.UINT8: Element.U8, DataType.INT8: Element.S8}
@@ -75,6 +75,23 @@ class Numbers:
         )
 
 
+class Derived(Protocol):
+    """Something that is computed of a constant of the model where it is read.
+
+    Attributes:
+        key: A text that is equal for equal content.
+        shape: Its shape.
+        dtype: Its type.
+    """
+
+    key: str
+    shape: tuple[int, ...]
+    dtype: type[np.generic]
+
+    def array(self) -> Array:
+        """The content."""
+
+
 class Dequantized:
     """The numbers that a constant of the model stands for. They are computed where they are read.
 
@@ -92,6 +109,8 @@ class Dequantized:
         self._numbers = numbers
         self.key = f"{source.key} as {numbers.key}"
         self.shape = tuple(source.shape)
+
+    dtype: type[np.generic] = np.float32
 
     def array(self) -> Array:
         """The numbers, float32."""

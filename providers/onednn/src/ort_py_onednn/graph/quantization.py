@@ -6,7 +6,8 @@ a bias of real numbers and zero points. Comes on top of `conversions`; weights a
 
 from __future__ import annotations
 
-from typing import ClassVar
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -16,7 +17,8 @@ from ort_py_onednn.binding.features import has_exact_integers
 from ort_py_onednn.graph.conversions import FLOAT, Conversions, Rules, Waiting, name_of, output_of, single
 from ort_py_onednn.graph.fusion import Fused
 from ort_py_onednn.graph.integers import Array, Numbers, signed
-from ort_py_onednn.graph.operation import Combine, Operation, Result
+from ort_py_onednn.graph.operation import Combine, Operation, Post, Result
+from ort_py_onednn.graph.window_weights import WindowWeights, fit, window_shape
 
 __all__ = ["QuantizedFused", "fuse"]
 
@@ -56,9 +58,14 @@ class QuantizedFused(Conversions):
             columns: The dimension of the weights along which their scale may change.
         """
         source, weights = self._integers(name_of(node, 0)), self._waiting.get(name_of(node, 1))
-        if not self._exact or source is None or weights is None or weights.array is None or weights.element is None:
+        if source is None or weights is None or weights.array is None or weights.element is None:
             return False
-        rank = weights.array.ndim
+        rank, shape = weights.array.ndim, weights.array.shape
+        if not self._exact and not (
+            fit(shape, columns, _shape(node), group=node.attributes.get("group", 1))
+            and self._region.weight(weights.integers) is not None
+        ):
+            return False
         numbers = weights.numbers
         if kind == "QuantizedMatMul" and rank != 2:
             return False
@@ -73,13 +80,15 @@ class QuantizedFused(Conversions):
             if vector is None or vector.ndim != 1 or vector.size != weights.array.shape[columns]:
                 return False
         held = self._signed(weights)
-        if held is None or (held[1] and kind == "QuantizedConv"):
+        if held is None or (held[1] and (kind == "QuantizedConv" or not self._exact)):
             return False
+        if not self._exact and not all(np.isfinite(one).all() for one in (scales, vector) if one is not None):
+            return False  # bounds would turn what is not a number into one
         title = node.name
         self.constants[f"{title}:scale"] = scales
         if vector is not None:
             self.constants[f"{title}:bias"] = np.ascontiguousarray(vector, FLOAT)
-        inputs = (
+        inputs: tuple[str | None, ...] = (
             source.integers,
             held[0],
             None if vector is None else f"{title}:bias",
@@ -87,8 +96,27 @@ class QuantizedFused(Conversions):
             self._zero(f"{title}:zero", zero),
             self._zero(f"{title}:weights' zero", held[1]),
         )
-        self._append(Operation(kind, title, inputs, (output_of(node),), node.attributes, node.since_version))
+        attributes = node.attributes
+        if not self._exact:
+            kind, attributes = (
+                "WindowSums",
+                {
+                    **attributes,
+                    "zero": zero,
+                    "weights": window_shape(shape, columns),
+                    "is_matrix": rank == 2,
+                },
+            )
+            inputs = (source.integers, self._packed(weights.integers, numbers, columns), inputs[2], inputs[3])
+        self._append(Operation(kind, title, inputs, (output_of(node),), attributes, node.since_version))
         return True
+
+    def _packed(self, integers: str, numbers: Numbers, columns: int) -> str:
+        name = f"{integers}:windows {columns} {numbers.key}"
+        source = self._region.weight(integers)
+        assert source is not None, "a constant of the model"
+        self.derived[name] = WindowWeights(source, numbers, columns)
+        return name
 
     def _digit_product(self, node: NodeSpec, columns: int) -> bool:
         """A product of numbers with weights that are constant integers: the weights stay bytes.
@@ -166,6 +194,12 @@ class QuantizedFused(Conversions):
         """MatMulInteger and ConvInteger: the sums of products are the result."""
         names = [name_of(node, place) or None for place in range(4)]
         kind = "QuantizedConv" if node.op_type == "ConvInteger" else "QuantizedMatMul"
+        if not self._exact:
+            inputs, attributes = self._window_factors(names, node.attributes)
+            self._append(
+                Operation("WindowSums", node.name, inputs, (output_of(node),), attributes, result=Result(Element.S32))
+            )
+            return True
         held, zero = self._factor(node.name, names[1], names[3])
         inputs = (names[0], held, None, None, names[2], zero)
         result = Result(Element.S32)
@@ -191,6 +225,17 @@ class QuantizedFused(Conversions):
 
     def _scaled_product(self, node: NodeSpec, inputs: tuple[str | None, ...]) -> None:
         source, held, bias, scale, zero, held_zero, source_scale = inputs
+        if not self._exact:
+            factors, attributes = self._window_factors([source, held, zero, held_zero], {})
+            given = self._region.constant(scale or "")
+            assert given is not None, "claimed with constant scales"
+            name = f"{node.name}:weights' scale"
+            self.constants[name] = np.ascontiguousarray(given, FLOAT).reshape(-1)
+            posts: list[Post] = [Combine(Binary.MUL, source_scale)] if source_scale else []
+            posts += [Combine(Binary.ADD, bias)] if bias else []
+            factors = (*factors[:3], name, factors[4])
+            self._append(Operation("WindowSums", node.name, factors, (output_of(node),), attributes, posts=posts))
+            return
         held, held_zero = self._factor(node.name, held, held_zero)
         given = self._region.constant(scale or "")
         assert given is not None, "claimed with constant scales"
@@ -198,6 +243,25 @@ class QuantizedFused(Conversions):
         self.constants[name] = np.ascontiguousarray(given, FLOAT).reshape(-1)
         whole = (source, held, bias, name, zero, held_zero, source_scale)
         self._append(Operation("QuantizedMatMul", node.name, whole, (output_of(node),)))
+
+    def _window_factors(
+        self, names: Sequence[str | None], attributes: Mapping[str, Any]
+    ) -> tuple[tuple[str | None, ...], Mapping[str, Any]]:
+        """Inputs and attributes of a product whose first factor has its zero point in the run.
+
+        Args:
+            names: Both factors, and their zero points.
+            attributes: Those of the node.
+        """
+        source, held, zero, held_zero = names
+        array = self._region.constant(held or "")
+        assert array is not None and held is not None, "claimed with constant weights"  # noqa: PT018
+        zeros = np.zeros(1, np.int64) if held_zero is None else self._region.constant(held_zero)
+        assert zeros is not None, "claimed with a constant zero point"
+        columns = 1 if array.ndim == 2 else 0
+        numbers = Numbers(np.ones(1, FLOAT), np.asarray(zeros).astype(np.int64).reshape(-1), columns)
+        more = {"weights": window_shape(array.shape, columns), "is_matrix": array.ndim == 2, "zero": 0}
+        return (source, self._packed(held, numbers, columns), None, None, zero), {**attributes, **more}
 
     def _block_product(self, node: NodeSpec) -> bool:
         """MatMulNBits: the weights are unpacked to bytes once."""
@@ -250,6 +314,10 @@ class QuantizedFused(Conversions):
         "MatMulIntegerToFloat": _real_product,
         "MatMulNBits": _block_product,
     }
+
+
+def _shape(node: NodeSpec) -> Sequence[object] | None:
+    return None if node.inputs[0] is None else node.inputs[0].shape
 
 
 def fuse(region: RegionView, *, fast_math: bool = False) -> Fused:

@@ -23,14 +23,14 @@ from ort_py_onednn.lowering import products
 from ort_py_onednn.lowering.numbers import Numbers
 from ort_py_onednn.lowering.planner import Planner, Value
 
-__all__ = ["convolution", "dequantize", "product", "quantize", "written"]
+__all__ = ["converted", "convolution", "dequantize", "last_steps", "product", "quantize", "written"]
 
 
 def dequantize(planner: Planner, operation: Operation) -> None:
     """Integers with one scale to numbers."""
     source = planner.value(operation.inputs[0])
     attributes = operation.attributes
-    found = _converted(planner, source, F32, Argument.SRC, attributes["scale"], attributes["zero"])
+    found = converted(planner, source, F32, Argument.SRC, attributes["scale"], attributes["zero"])
     planner.bind(operation.outputs[0], planner.apply(found, operation.posts))
 
 
@@ -56,7 +56,7 @@ def quantize(planner: Planner, operation: Operation) -> None:
     planner.bind(operation.outputs[0], found)
 
 
-def _converted(planner: Planner, source: Value, dtype: Element, side: int, scale: float, zero: int) -> Value:
+def converted(planner: Planner, source: Value, dtype: Element, side: int, scale: float, zero: int) -> Value:
     """One reorder to another type; the scale and zero point belong to its source or its destination."""
     if source.weight is not None and source.buffer is None:
         planner.buffer_of(source)
@@ -139,7 +139,7 @@ def _lowered(
         lowering(planner, replace(operation, posts=posts), numbers)
         name = operation.outputs[0]
         found = planner.value(name)
-        planner.bind(name, _converted(planner, found, result.element, Argument.DST, 1.0, 0))
+        planner.bind(name, converted(planner, found, result.element, Argument.DST, 1.0, 0))
     assert planner.value(operation.outputs[0]).dtype in INTEGERS
 
 

@@ -107,6 +107,7 @@ _PLACES: Mapping[str, str] = {
     "Transpose": "movement.transpose",
     "Unsqueeze": "movement.unsqueeze",
     "Upsample": "resizing.resize",
+    "WindowSums": "integer_windows.window_sums",
 }
 """Module of this package and function for each kind of operation. A process imports the modules of what it runs."""
 

@@ -10,6 +10,7 @@ from ort_py_onednn.binding.features import NO_EXACT_INTEGERS, has_exact_integers
 from ort_py_onednn.graph.block_weights import unpacked
 from ort_py_onednn.graph.integers import BYTES, Numbers, numbers_of, signed
 from ort_py_onednn.graph.support.rule import Rule, Rules, TypeRule, shape_of, value_name
+from ort_py_onednn.graph.window_weights import fit
 
 __all__ = ["RULES"]
 
@@ -71,11 +72,14 @@ def _whole_product(node: NodeSpec, graph: GraphView) -> str | None:
 def _integers(node: NodeSpec, graph: GraphView, places: tuple[int, int, int, int]) -> str | None:
     """Refusal of a product of integers; `places` are those of its factors and their zero points, -1 for none."""
     a, b, a_zero, b_zero = places
-    if not has_exact_integers():
-        return NO_EXACT_INTEGERS
     weights = graph.constant(value_name(node, b))
     if weights is None:
         return "the second factor is not a constant"
+    columns = 0 if node.op_type == "ConvInteger" else 1
+    exact = has_exact_integers()
+    group = node.attributes.get("group", 1)
+    if not exact and not fit(weights.shape, columns, shape_of(node, a), group=group, given=True):
+        return NO_EXACT_INTEGERS
     if node.op_type == "ConvInteger":
         if not 1 <= weights.ndim - 2 <= 3:
             return f"it is a convolution over {weights.ndim - 2} dimensions; 1 to 3 are supported"
@@ -91,7 +95,7 @@ def _integers(node: NodeSpec, graph: GraphView, places: tuple[int, int, int, int
             return "the zero point of the second factor is not a constant"
         zeros = given.astype(np.int64)
     found = signed(weights, Numbers(np.ones(1, np.float32), zeros, 0 if node.op_type == "ConvInteger" else 1))
-    if found is None or (found[1] and node.op_type == "ConvInteger"):
+    if found is None or (found[1] and (node.op_type == "ConvInteger" or not exact)):
         return "its second factor minus its zero points needs more than 8 bits"
     return None
 
