@@ -44,8 +44,9 @@ def _limited(node: Any, feeds: dict[str, Any], seconds: float) -> ort.InferenceS
             {"x": _SIDE, "r": _REGIONS, "b": np.zeros(200, np.int64)},
             {"output_height": 50, "output_width": 50, "sampling_ratio": 100},
         ),
+        ("DepthToSpace", {"x": np.ones((1, 4, 4000, 4000), np.float32)}, {"blocksize": 2}),
     ],
-    ids=["expand-strings", "tile-strings", "expand-short-runs", "roi-align"],
+    ids=["expand-strings", "tile-strings", "expand-short-runs", "roi-align", "depth-to-space"],
 )
 def test_long_kernels_end(op_type: str, feeds: dict[str, Any], attributes: dict[str, Any]) -> None:
     """The time is over long before the kernel would be done."""

@@ -11,6 +11,7 @@ import pytest
 
 from ort_py.errors import InvalidArgument
 from ort_py_array.exact_products import exact_depth, exact_matmul, known_depth
+from ort_py_kit.kernel_runner import LocalKernelContext, make_node_spec
 
 from .oracle import run
 from .runtime_oracle import addable, agree_with_runtime
@@ -81,7 +82,8 @@ def test_matmul_integer_of_known_weights_is_exact(constants: tuple[int, ...], de
 def test_exact_matmul_of_vectors() -> None:
     """Rank 1 is cut along its only axis."""
     a = np.full(2000, 255, np.float32)
-    assert int(exact_matmul(np, a, a, exact_depth(255, 255))) == 2000 * 255 * 255
+    context = LocalKernelContext(make_node_spec("MatMulInteger", [a, a]))
+    assert int(exact_matmul(context, a, a, exact_depth(255, 255))) == 2000 * 255 * 255
 
 
 @pytest.mark.parametrize("right", TYPES)

@@ -34,6 +34,10 @@ MOST_AXES = 64
 """NumPy's arrays have no more axes. An axis beyond is left to the run, which knows the rank and refuses it."""
 
 
+_MOST_INTEGERS = 1 << 20
+"""Sizes or axes that are read from an input: each becomes a Python object, and no list of them is that long."""
+
+
 def normalized_axis(axis: int, rank: int, where: Location, *, inclusive: bool = False) -> int:
     """`axis` counted from the front.
 
@@ -80,7 +84,7 @@ def host_ints(values: Array | None) -> tuple[int, ...] | None:
     """A host input of axes, a shape or the like as Python integers; None where it is absent.
 
     Raises:
-        InvalidArgument: It has more than one axis. The engine says where.
+        InvalidArgument: It has more than one axis, or very many numbers. The engine says where.
     """
     if values is None:
         return None
@@ -89,6 +93,12 @@ def host_ints(values: Array | None) -> tuple[int, ...] | None:
             f"An input of shape {tuple(values.shape)} was given for a list of sizes or axes.",
             why="such an input has one axis",
             fix="Flatten it.",
+        )
+    if values.size > _MOST_INTEGERS:
+        raise InvalidArgument(
+            f"{values.size:,} numbers were given for a list of sizes or axes.",
+            why=f"up to {_MOST_INTEGERS:,} are read",
+            fix="Give as many as the tensor has axes, or the node outputs.",
         )
     found = values.tolist()
     if not isinstance(found, list):

@@ -9,22 +9,30 @@ data, so nothing has to be read back from a device.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from ort_py.contracts.graph_view import Array
+from ort_py.contracts.kernel import KernelContext
+from ort_py_array.parts import by_parts, converted
 
 __all__ = ["exact_depth", "exact_matmul", "known_depth", "shifted"]
 
 _EXACT = 1 << 24
 
 
-def shifted(xp: Any, x: Array, zero_point: Array | None) -> tuple[Array, int]:
+def shifted(ctx: KernelContext, x: Array, zero_point: Array | None) -> tuple[Array, int]:
     """(x - zero_point as float32, a bound of its absolute values) for 8-bit `x`."""
     bound = 255 if zero_point is not None or x.dtype.kind == "u" else 128
-    y = x.astype(xp.float32)
+    xp = ctx.xp
+    y = converted(ctx, x, xp.float32)
     if zero_point is not None:
-        y -= zero_point.astype(xp.float32)
+        by_parts(ctx, partial(_less, xp), y, zero_point.astype(xp.float32))
     return y, bound
+
+
+def _less(xp: Any, y: Array, zero_point: Array) -> None:
+    xp.subtract(y, zero_point, y)
 
 
 def exact_depth(left: int, right: int) -> int:
@@ -57,25 +65,27 @@ def known_depth(xp: Any, right: Array, left: int = 255) -> int:
 
 
 def exact_matmul(
-    xp: Any, a: Array, b: Array, depth: int, multiply: Callable[[Array, Array], Array] | None = None
+    ctx: KernelContext, a: Array, b: Array, depth: int, multiply: Callable[[Array, Array], Array] | None = None
 ) -> Array:
     """``a @ b`` of integers stored as float32, as int32 (wrapping around as the specification's int32 does).
 
     Args:
-        xp: Array module.
+        ctx: Context of the node.
         a: Rank at least 1.
         b: Rank at least 1.
         depth: How many products may be added up in float32, from `exact_depth`.
         multiply: Multiplies float32; NumPy's product where it is None.
     """
+    xp = ctx.xp
     multiply = multiply or xp.matmul
     inner = a.shape[-1]
     if inner <= depth:
-        return multiply(a, b).astype(xp.int32)
+        return converted(ctx, multiply(a, b), xp.int32)
     total = None
     for start in range(0, inner, depth):
         left = a[..., start : start + depth]
         right = b[..., start : start + depth, :] if b.ndim > 1 else b[start : start + depth]
-        part = multiply(left, right).astype(xp.int32)
+        ctx.check_time()
+        part = converted(ctx, multiply(left, right), xp.int32)
         total = part if total is None else total + part
     return total

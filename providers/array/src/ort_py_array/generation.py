@@ -17,6 +17,7 @@ from ort_py.devices import HOST
 from ort_py.dtypes import numpy_dtype
 from ort_py.errors import InvalidArgument
 from ort_py_array.checks import LARGE, constant_input, host_ints, normalized_axis, shape_error
+from ort_py_array.parts import LARGE_PART, assign, by_parts
 
 _AT_A_TIME = 1 << 20
 """Numbers that are computed at a time."""
@@ -108,7 +109,12 @@ def arange(ctx: KernelContext, start: Array, limit: Array, delta: Array, *, stas
         count = len(range(first, last, step))
         if count > LARGE:
             ctx.check_allocation((count,), dtype)
-        return xp.arange(first, last, step, dtype)
+        y = xp.empty((count,), dtype)
+        for begin in range(0, count, LARGE_PART):
+            ctx.check_time()
+            end = min(begin + LARGE_PART, count)
+            y[begin:end] = xp.arange(first + begin * step, first + end * step, step, dtype)
+        return y
     where = ctx.node.location
     if step == 0 or not all(isfinite(number) for number in (first, last, step)):
         raise InvalidArgument(
@@ -186,39 +192,50 @@ def one_hot(ctx: KernelContext) -> KernelCallable:
                 ctx.check_allocation(shape, values.dtype)
             out = ctx.xp.empty(shape, values.dtype)
         if indices.size:
-            fill(ctx.xp, indices.astype(ctx.xp.int64, copy=False), values, place, out)
+            fill(ctx, indices.astype(ctx.xp.int64, copy=False), values, place, out)
         return out
 
     return KernelForms(3, run, run if constant_input(ctx, 1) is not None else None)
 
 
-def _filled(xp: Any, indices: Array, values: Array, place: int, out: Array) -> None:
+def _filled(ctx: KernelContext, indices: Array, values: Array, place: int, out: Array) -> None:
     """Each index written to its place: a fraction of what comparing all elements costs."""
-    size = out.shape[place]
+    xp, size = ctx.xp, out.shape[place]
     single = indices.size == 1  # one step of a loop
     low, high = (indices.item(),) * 2 if single else (indices.min().item(), indices.max().item())
     if low < -size or high >= size:
-        _compared(xp, indices, values, place, out)
+        _compared(ctx, indices, values, place, out)
         return
-    out[...] = values[0:1]
+    assign(ctx, out, values[0:1])
     if single:
         out.reshape(-1)[low] = values[1]
         return
     lines, inner = prod(indices.shape[:place]), prod(indices.shape[place:])
-    if inner == 1:
-        out.reshape((lines, size))[xp.arange(lines), indices.reshape(-1)] = values[1:2]
+    chosen, places, positions = out.reshape((lines, size, inner)), indices.reshape((lines, inner)), xp.arange(inner)
+
+    def part(first: int, last: int) -> None:
+        if inner == 1:
+            chosen[:, :, 0][xp.arange(first, last), places[first:last, 0]] = values[1:2]
+        else:
+            chosen[xp.arange(first, last).reshape((-1, 1)), places[first:last], positions] = values[1:2]
+
+    if indices.size <= LARGE_PART:
+        part(0, lines)
     else:
-        rows = xp.arange(lines).reshape((lines, 1))
-        out.reshape((lines, size, inner))[rows, indices.reshape((lines, inner)), xp.arange(inner)] = values[1:2]
+        ctx.parallel_for(lines, max(1, lines * LARGE_PART // indices.size), part)
 
 
-def _compared(xp: Any, indices: Array, values: Array, place: int, out: Array) -> None:
+def _compared(ctx: KernelContext, indices: Array, values: Array, place: int, out: Array) -> None:
     """Indices compared with the positions of the axis: never waits for a device, and knows indices outside."""
-    size = out.shape[place]
+    xp, size = ctx.xp, out.shape[place]
     wrapped = xp.expand_dims(indices, place)
     wrapped = xp.where(wrapped < 0, xp.add(wrapped, size), wrapped)
     positions = xp.arange(size, dtype=xp.int64).reshape((size,) + (1,) * (indices.ndim - place))
-    out[...] = xp.where(xp.equal(wrapped, positions), values[1:2], values[0:1])
+
+    def step(some: Array, wanted: Array, here: Array) -> None:
+        some[...] = xp.where(xp.equal(wanted, here), values[1:2], values[0:1])
+
+    by_parts(ctx, step, out, wrapped, positions)
 
 
 KERNELS: list[KernelDef] = [

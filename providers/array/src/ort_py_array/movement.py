@@ -13,6 +13,7 @@ from ort_py.contracts.kernel import KernelCallable, KernelContext, KernelDef, ke
 from ort_py.errors import InvalidArgument
 from ort_py_array.broadcasting import broadcast_dims
 from ort_py_array.checks import LARGE, constant_input, host_ints, normalized_axis, shape_error
+from ort_py_array.parts import assign
 
 _MAX_VIEWS = 64
 """Outputs of one Split that are declared as views; later ones are copied. Declarations are made before any node."""
@@ -139,7 +140,7 @@ def expand(ctx: KernelContext, x: Array, shape: Array) -> Array:
         ctx.check_allocation(target, x.dtype)
     # A view would be free, but its elements share memory, which no kernel that writes in place expects.
     out = ctx.xp.empty(target, x.dtype)
-    _fill(ctx, out, x)
+    assign(ctx, out, x)
     return out
 
 
@@ -166,31 +167,12 @@ def _tiled(ctx: KernelContext, x: Array, counts: tuple[int, ...]) -> Array:
         ctx.check_allocation(shape, x.dtype)
     out = ctx.xp.empty(shape, x.dtype)
     if all(dim == 1 or count == 1 for dim, count in zip(x.shape, counts, strict=True)):
-        _fill(ctx, out, x)  # nothing but broadcasting
+        assign(ctx, out, x)  # nothing but broadcasting
     else:
         # One copy, of the tensor seen with an axis of its repetitions before each of its axes.
         pairs = [size for pair in zip(counts, x.shape, strict=True) for size in pair]
-        _fill(ctx, out.reshape(pairs), x.reshape([size for dim in x.shape for size in (1, dim)]))
+        assign(ctx, out.reshape(pairs), x.reshape([size for dim in x.shape for size in (1, dim)]))
     return out
-
-
-_AT_A_TIME = 1 << 22
-"""Elements that are repeated at a time: runs of two elements take ten times as long as one long run."""
-
-
-def _fill(ctx: KernelContext, out: Array, x: Array) -> None:
-    """Write what broadcasts, in parts of the longest axis where it is much."""
-    if out.size <= _AT_A_TIME:
-        out[...] = x
-        return
-    axis = max(range(out.ndim), key=lambda place: out.shape[place])
-    source = ctx.xp.broadcast_to(x, out.shape)
-
-    def part(start: int, stop: int) -> None:
-        places = (*(slice(None),) * axis, slice(start, stop))
-        out[places] = source[places]
-
-    ctx.parallel_for(out.shape[axis], max(1, out.shape[axis] * _AT_A_TIME // out.size), part)
 
 
 @kernel("Tile", since=1, strided=True, host_inputs=frozenset({1, 2}))
@@ -217,11 +199,11 @@ def _block_shape(ctx: KernelContext, x: Array, blocksize: int, *, to_space: bool
 
 
 def _rearranged(
-    xp: Any, x: Array, split_shape: tuple[int, ...], perm: tuple[int, ...], shape: tuple[int, ...]
+    ctx: KernelContext, x: Array, split_shape: tuple[int, ...], perm: tuple[int, ...], shape: tuple[int, ...]
 ) -> Array:
-    y: Array = xp.empty(shape, x.dtype)
+    y: Array = ctx.xp.empty(shape, x.dtype)
     # Written to, because a reshaped transposition copies nothing where the axes that move have size 1.
-    y.reshape(tuple([split_shape[axis] for axis in perm]))[...] = x.reshape(split_shape).transpose(perm)
+    assign(ctx, y.reshape(tuple([split_shape[axis] for axis in perm])), x.reshape(split_shape).transpose(perm))
     return y
 
 
@@ -232,8 +214,8 @@ def depth_to_space(ctx: KernelContext, x: Array, *, blocksize: int, mode: str = 
     b, depth = blocksize, c // blocksize**2
     shape = (n, depth, h * b, w * b)
     if mode == "CRD":
-        return _rearranged(ctx.xp, x, (n, depth, b, b, h, w), (0, 1, 4, 2, 5, 3), shape)
-    return _rearranged(ctx.xp, x, (n, b, b, depth, h, w), (0, 3, 4, 1, 5, 2), shape)
+        return _rearranged(ctx, x, (n, depth, b, b, h, w), (0, 1, 4, 2, 5, 3), shape)
+    return _rearranged(ctx, x, (n, b, b, depth, h, w), (0, 3, 4, 1, 5, 2), shape)
 
 
 @kernel("SpaceToDepth", since=1, until=28, strided=True)
@@ -242,7 +224,7 @@ def space_to_depth(ctx: KernelContext, x: Array, *, blocksize: int, mode: str = 
     n, c, h, w = _block_shape(ctx, x, blocksize, to_space=False)
     b = blocksize
     perm = (0, 1, 3, 5, 2, 4) if mode == "CRD" else (0, 3, 5, 1, 2, 4)
-    return _rearranged(ctx.xp, x, (n, c, h // b, b, w // b, b), perm, (n, c * b * b, h // b, w // b))
+    return _rearranged(ctx, x, (n, c, h // b, b, w // b, b), perm, (n, c * b * b, h // b, w // b))
 
 
 _SPLIT: dict[str, Any] = {

@@ -18,6 +18,7 @@ from ort_py.errors import InvalidArgument
 from ort_py.lazy_dataclass import dataclass
 from ort_py_array.checks import shape_error
 from ort_py_array.convolution import window_of
+from ort_py_array.parts import assign, by_parts, rounded_by_parts, widened_by_parts
 from ort_py_array.pictures import check_padded
 from ort_py_array.pooling_indices import lowest, max_with_indices
 from ort_py_array.precision import mean_along, rounded, widened
@@ -75,8 +76,15 @@ def _moving(place: Placement) -> Sequence[_Axis]:
     return tuple(moving or axes[-1:])
 
 
-def _slid(xp: Any, x: Array, axes: Sequence[_Axis], fill: Any, combine: Callable[..., Array], out: Array) -> None:
+def _slid(
+    ctx: KernelContext, x: Array, axes: Sequence[_Axis], fill: Any, combine: Callable[..., Array], out: Array
+) -> None:
     """Combine every window of `x` into `out`, axis by axis; the last axis is taken last, when least is left of it."""
+    xp = ctx.xp
+
+    def combined(target: Array, left: Array, right: Array) -> None:
+        combine(left, right, out=target)
+
     for step in axes:
         lead = (slice(None),) * step.axis
         y = (
@@ -86,14 +94,14 @@ def _slid(xp: Any, x: Array, axes: Sequence[_Axis], fill: Any, combine: Callable
         )
         taps = [x[(*lead, source)] for source in step.whole]
         if len(taps) > 1:
-            combine(taps[0], taps[1], out=y)
+            by_parts(ctx, combined, y, taps[0], taps[1])
         else:
-            y[...] = taps[0] if taps else fill
+            assign(ctx, y, taps[0] if taps else xp.asarray(fill, y.dtype))
         for tap in taps[2:]:
-            combine(y, tap, out=y)
+            by_parts(ctx, combined, y, y, tap)
         for target, source in step.partial:
             part = y[(*lead, target)]
-            combine(part, x[(*lead, source)], out=part)
+            by_parts(ctx, combined, part, part, x[(*lead, source)])
         x = y
 
 
@@ -127,7 +135,7 @@ def pool(
         for first in range(start, stop, some):
             ctx.check_time()
             chosen = slice(first, min(first + some, stop))
-            _slid(xp, rows[chosen], axes, fill, combine, results[chosen])
+            _slid(ctx, rows[chosen], axes, fill, combine, results[chosen])
 
     if y.size:
         ctx.parallel_for(results.shape[0], some, part)
@@ -170,7 +178,9 @@ def max_pool(ctx: KernelContext) -> KernelCallable:
             return outs or found
         out = outs[0] if outs else None
         if x.itemsize == 2 and x.dtype.name == "bfloat16":  # its padding value and its maximum are float32's, exactly
-            y = rounded(pool(ctx, widened(xp, x), place, -float("inf"), xp.maximum), x.dtype, out)
+            y = rounded_by_parts(
+                ctx, pool(ctx, widened_by_parts(ctx, x), place, -float("inf"), xp.maximum), x.dtype, out
+            )
         else:
             y = pool(ctx, x, place, lowest(xp, x.dtype), xp.maximum, out)
         return (y,) if count == 1 else (y, None)
@@ -209,15 +219,21 @@ def average_pool(ctx: KernelContext) -> KernelCallable:
         place = window.placed(x.shape[2:])
         ctx.check_allocation((*x.shape[:2], *place.out), x.dtype)
         check_padded(ctx, x, place)
-        wide = widened(xp, x)
+        if not x.size and not x.shape[0] * x.shape[1]:
+            return xp.empty((*x.shape[:2], *place.out), x.dtype) if out is None else out
+        wide = widened_by_parts(ctx, x)
         total = pool(ctx, wide, place, 0, xp.add, out if wide.dtype == x.dtype else None)
         count = counts.get(key := (place.size, total.dtype))
         if count is None:
             count = averaged_over(xp, place, with_padding, total.dtype)
             if len(counts) < _REMEMBERED:
                 counts[key] = count
-        xp.divide(total, count, total)
-        return rounded(total, x.dtype, out)
+
+        def divided(some: Array, counts: Array) -> None:
+            xp.divide(some, counts, some)
+
+        by_parts(ctx, divided, total, xp.asarray(count, total.dtype))
+        return rounded_by_parts(ctx, total, x.dtype, out)
 
     return run
 

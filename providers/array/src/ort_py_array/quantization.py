@@ -11,6 +11,7 @@ from ort_py.contracts.kernel import KernelContext, kernel
 from ort_py.dtypes import DataType, numpy_dtype
 from ort_py.errors import InvalidArgument
 from ort_py_array.checks import normalized_axis
+from ort_py_array.parts import LARGE_PART, by_parts
 from ort_py_array.precision import rounded, widened
 from ort_py_array.quantized_convolution import KERNELS as QUANTIZED_CONVOLUTION
 from ort_py_array.quantized_matmul import KERNELS as QUANTIZED_MATMUL
@@ -75,10 +76,25 @@ def quantize_linear(
         divisor = divisor.astype(ratio.dtype)
         if divisor.ndim == 0 and dtype.name not in SUB_BYTE and integer_range(dtype) is not None:
             return quantized_by_one(ctx, ratio, divisor, shift, dtype, out)
+        if ratio.size > LARGE_PART:
+            return _quantized_by_parts(
+                ctx, ratio, divisor, shift, bool(saturate), xp.empty(x.shape, dtype) if out is None else out
+            )
         ratio = ratio / divisor
     if ratio.ndim == 0:
         ratio = xp.asarray(ratio)
     return rounded(quantized(xp, ratio, shift, dtype, bool(saturate)), dtype, out)
+
+
+def _quantized_by_parts(
+    ctx: KernelContext, x: Array, divisor: Array, shift: Array | None, saturate: bool, out: Array
+) -> Array:
+    xp = ctx.xp
+
+    def step(target: Array, some: Array, divisors: Array, *shifts: Array) -> None:
+        target[...] = quantized(xp, some / divisors, shifts[0] if shifts else None, target.dtype, saturate)
+
+    return by_parts(ctx, step, out, x, divisor, *(() if shift is None else (shift,)))
 
 
 @kernel("DequantizeLinear", since=10, until=28, out=True)

@@ -7,6 +7,7 @@ once, and are seldom so large that channels have to be taken in parts.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from ort_py.contracts.graph_view import Array
@@ -15,6 +16,7 @@ from ort_py.errors import InvalidArgument
 from ort_py_array.convolution import check_convolution, window_of
 from ort_py_array.convolution_methods import convolve
 from ort_py_array.exact_products import exact_depth, known_depth, shifted
+from ort_py_array.parts import by_parts, converted
 from ort_py_array.pictures import check_padded
 from ort_py_array.saturation import quantized
 from ort_py_array.windows import Placement
@@ -55,7 +57,7 @@ class _Filters:
 
     def _shifted(self, w: Array, zero: Array | None) -> tuple[Array, int]:
         filters = None if zero is None else _per_filter(self._ctx, "w_zero_point", zero, w.shape[0], w.ndim)
-        weights, bound = shifted(self._ctx.xp, w, filters)
+        weights, bound = shifted(self._ctx, w, filters)
         return weights, exact_depth(255, bound)
 
 
@@ -76,24 +78,26 @@ def _exact(
             fix="The input has one scale and one zero point for all channels.",
         )
     weights, depth = filters
-    pixels, _ = shifted(xp, x, None if x_zero is None else x_zero.reshape(()))
+    pixels, _ = shifted(ctx, x, None if x_zero is None else x_zero.reshape(()))
     shape = (x.shape[0], weights.shape[0], *place.out)
     ctx.check_allocation(shape, xp.float32)
     check_padded(ctx, x, place)
     channels = weights.shape[1]
+    as_integers = partial(converted, ctx, dtype=xp.int32)
     if channels * place.taps <= depth:
-        return convolve(ctx, pixels, weights, None, place, group, xp.empty(shape, xp.float32)).astype(xp.int32)
+        return as_integers(convolve(ctx, pixels, weights, None, place, group, xp.empty(shape, xp.float32)))
     if group > 1 or place.taps > depth:
         wide = xp.empty(shape, xp.float64)
-        pixels, weights = pixels.astype(xp.float64), weights.astype(xp.float64)
-        return convolve(ctx, pixels, weights, None, place, group, wide).astype(xp.int32)
+        pixels, weights = converted(ctx, pixels, xp.float64), weights.astype(xp.float64)
+        return as_integers(convolve(ctx, pixels, weights, None, place, group, wide))
     some = depth // place.taps
     total = xp.zeros(shape, xp.int32)
     part = xp.empty(shape, xp.float32)
     for first in range(0, channels, some):
         chosen = slice(first, first + some)
         taken = xp.ascontiguousarray(pixels[:, chosen]), xp.ascontiguousarray(weights[:, chosen])
-        total += convolve(ctx, *taken, None, place, 1, part).astype(xp.int32)
+        ctx.check_time()
+        total += as_integers(convolve(ctx, *taken, None, place, 1, part))
     return total
 
 
@@ -134,7 +138,11 @@ def qlinear_conv(ctx: KernelContext) -> KernelCallable:
             total += bias.reshape((-1,) + (1,) * (x.ndim - 2))
         factor: Any = (x_scale.reshape(()) * w_scale.reshape(-1)) / y_scale.reshape(())
         scales = _per_filter(ctx, "w_scale", factor, w.shape[0], x.ndim - 1)
-        return quantized(xp, total.astype(xp.float32) * scales, y_zero.reshape(()), y_zero.dtype)
+
+        def step(out: Array, some: Array, factors: Array, zero: Array) -> None:
+            out[...] = quantized(xp, some.astype(xp.float32) * factors, zero, out.dtype)
+
+        return by_parts(ctx, step, xp.empty(total.shape, y_zero.dtype), total, scales, y_zero.reshape(()))
 
     return run
 

@@ -15,6 +15,7 @@ from ort_py.errors import InvalidArgument
 from ort_py_array.checks import LARGE
 from ort_py_array.exact_products import exact_depth, exact_matmul, known_depth, shifted
 from ort_py_array.matmul import matmul_shape
+from ort_py_array.parts import by_parts, converted
 from ort_py_array.products import product
 from ort_py_array.saturation import quantized
 
@@ -50,7 +51,7 @@ def _prepared_right(ctx: KernelContext, data: int, zero: int, present: bool) -> 
     xp = ctx.xp
 
     def make(b: Array, zero_point: Array | None = None) -> tuple[Array, int]:
-        values, _ = shifted(xp, b, _right_zero(ctx, b, zero_point))
+        values, _ = shifted(ctx, b, _right_zero(ctx, b, zero_point))
         return values, known_depth(xp, values) if _is_integer(b) else 1
 
     return ctx.packed((data,), "8 bits less zero point", make, (zero,) if present else ())
@@ -76,11 +77,11 @@ def matmul_integer(ctx: KernelContext) -> KernelCallable:
     def run(a: Array, b: Array, a_zero: Array | None = None, b_zero: Array | None = None) -> Array:
         ctx.check_allocation(matmul_shape(ctx, a, b), xp.int32)
         _ask_for(ctx, a, *(() if prepared is not None else (b,)))
-        left, bound = shifted(xp, a, _left_zero(ctx, a, a_zero))
+        left, bound = shifted(ctx, a, _left_zero(ctx, a, a_zero))
         if prepared is not None:
-            return exact_matmul(xp, left, *prepared, multiply)
-        right, most = shifted(xp, b, _right_zero(ctx, b, b_zero))
-        return exact_matmul(xp, left, right, exact_depth(bound, most), multiply)
+            return exact_matmul(ctx, left, *prepared, multiply)
+        right, most = shifted(ctx, b, _right_zero(ctx, b, b_zero))
+        return exact_matmul(ctx, left, right, exact_depth(bound, most), multiply)
 
     return run
 
@@ -106,22 +107,33 @@ def qlinear_matmul(ctx: KernelContext) -> KernelCallable:
     ) -> Array:
         ctx.check_allocation(matmul_shape(ctx, a, b), xp.float32)
         _ask_for(ctx, a, *(() if prepared is not None else (b,)))
-        left, bound = shifted(xp, a, _left_zero(ctx, a, a_zero))
+        left, bound = shifted(ctx, a, _left_zero(ctx, a, a_zero))
         if prepared is not None:
             right, depth = prepared
         else:
-            right, most = shifted(xp, b, _right_zero(ctx, b, b_zero))
+            right, most = shifted(ctx, b, _right_zero(ctx, b, b_zero))
             depth = exact_depth(bound, most)
         if _is_integer(a) and _is_integer(b):
-            scaled = exact_matmul(xp, left, right, depth, multiply).astype(xp.float32)
+            scaled = converted(ctx, exact_matmul(ctx, left, right, depth, multiply), xp.float32)
         else:
             scaled = multiply(left, right)
         factor = _as_float(xp, _left_zero(ctx, a, a_scale)) * _as_float(xp, _right_zero(ctx, b, b_scale))
-        ctx.check_time()
-        scaled = xp.asarray(scaled * (factor / _as_float(xp, _left_zero(ctx, a, y_scale))))
-        return quantized(xp, scaled, _left_zero(ctx, a, y_zero), y_zero.dtype)
+        return _requantized(
+            ctx, scaled, factor / _as_float(xp, _left_zero(ctx, a, y_scale)), _left_zero(ctx, a, y_zero)
+        )
 
     return run
+
+
+def _requantized(ctx: KernelContext, scaled: Array, factor: Array, zero_point: Array | None) -> Array:
+    xp = ctx.xp
+    assert zero_point is not None
+
+    def step(out: Array, some: Array, factors: Array, zeros: Array) -> None:
+        out[...] = quantized(xp, xp.asarray(some * factors), zeros, out.dtype)
+
+    out = xp.empty(scaled.shape, zero_point.dtype)
+    return by_parts(ctx, step, out, scaled, xp.asarray(factor), zero_point)
 
 
 def _as_float(xp: Any, scale: Array | None) -> Array:

@@ -14,7 +14,8 @@ from ort_py.contracts.graph_view import Array
 from ort_py.contracts.kernel import KernelCallable, KernelContext, KernelDef
 from ort_py.errors import InvalidArgument
 from ort_py_array.checks import normalized_axis, shape_error
-from ort_py_array.precision import rounded, widened
+from ort_py_array.parts import assign, by_parts, converted, rounded_by_parts, taken, widened_by_parts
+from ort_py_array.precision import rounded
 from ort_py_array.resize_coordinates import Axis, Sampling, nearest, weighted
 from ort_py_array.two_forms import two_forms
 
@@ -176,7 +177,7 @@ def _resampled(ctx: KernelContext, x: Array, sampling: Sampling, plans: list[Axi
             outside = beyond if outside is None else outside | beyond
     if outside is not None:
         x = xp.where(outside, x.dtype.type(sampling.extrapolation), x)
-    return rounded(_converted(xp, x, dtype), dtype, out)
+    return _converted(ctx, x, dtype, out)
 
 
 def _computable(ctx: KernelContext, x: Array, sampling: Sampling) -> Array:
@@ -188,16 +189,21 @@ def _computable(ctx: KernelContext, x: Array, sampling: Sampling) -> Array:
             fix="Use the mode 'nearest'.",
         )
     if x.dtype.kind in "biu":
-        return x.astype(ctx.xp.float32)
-    return x if x.dtype.kind == "c" else widened(ctx.xp, x)
+        return converted(ctx, x, ctx.xp.float32)
+    return x if x.dtype.kind == "c" else widened_by_parts(ctx, x)
 
 
-def _converted(xp: Any, x: Array, dtype: Any) -> Array:
+def _converted(ctx: KernelContext, x: Array, dtype: Any, out: Array | None) -> Array:
     """Back to the input's type: integers are cut off towards zero within their range, as a C++ cast does."""
+    xp = ctx.xp
     if x.dtype == dtype or dtype.kind not in "iu":
-        return rounded(x, dtype)
+        return rounded_by_parts(ctx, x, dtype, out)
     info = xp.iinfo(dtype)
-    return xp.clip(x, float(info.min), float(info.max)).astype(dtype)
+
+    def step(target: Array, some: Array) -> None:
+        target[...] = xp.clip(some, float(info.min), float(info.max)).astype(dtype)
+
+    return by_parts(ctx, step, xp.empty(x.shape, dtype) if out is None else out, x)
 
 
 def _along(ctx: KernelContext, x: Array, sampling: Sampling, plan: Axis, out: Array | None) -> Array:
@@ -206,33 +212,37 @@ def _along(ctx: KernelContext, x: Array, sampling: Sampling, plan: Axis, out: Ar
     if sampling.mode == "nearest":
         repeat, indices = nearest(xp, sampling, plan)
         if repeat:
-            return _repeated(xp, x, repeat, plan.axis, out)
-        chosen = xp.take(x, indices, plan.axis)
-        return chosen if out is None else rounded(chosen, x.dtype, out)
+            return _repeated(ctx, x, repeat, plan.axis, out)
+        return taken(ctx, x, indices, plan.axis, out)
+
+    def weigh(target: Array, some: Array, factors: Array) -> None:
+        xp.multiply(some, factors, target)
+
+    def add(target: Array, some: Array, factors: Array) -> None:
+        xp.add(target, xp.multiply(some, factors, some), target)
+
     total = None
     for indices, weights in weighted(xp, sampling, plan):
         ctx.check_time()
-        term, factor = xp.take(x, indices, plan.axis), weights.astype(x.dtype)
+        term, factor = taken(ctx, x, indices, plan.axis), weights.astype(x.dtype)
         factor = factor.reshape((-1,) + (1,) * (x.ndim - 1 - plan.axis))
         if total is None:
-            total = term if out is None else out
-            xp.multiply(term, factor, total)
+            total = by_parts(ctx, weigh, term if out is None else out, term, factor)
         else:
-            xp.multiply(term, factor, term)
-            xp.add(total, term, total)
+            by_parts(ctx, add, total, term, factor)
     return total
 
 
-def _repeated(xp: Any, x: Array, times: int, axis: int, out: Array | None) -> Array:
+def _repeated(ctx: KernelContext, x: Array, times: int, axis: int, out: Array | None) -> Array:
     """Every position `times` times: strided copies along the last axis, where one copy would go pixel by pixel."""
     shape = (*x.shape[:axis], x.shape[axis] * times, *x.shape[axis + 1 :])
-    y = xp.empty(shape, x.dtype) if out is None else out
+    y = ctx.xp.empty(shape, x.dtype) if out is None else out
     split = y.reshape((*x.shape[: axis + 1], times, *x.shape[axis + 1 :]))
     if axis < x.ndim - 1:
-        split[...] = xp.expand_dims(x, axis + 1)
+        assign(ctx, split, ctx.xp.expand_dims(x, axis + 1))
         return y
     for copy in range(times):
-        split[..., copy] = x
+        assign(ctx, split[..., copy], x)
     return y
 
 

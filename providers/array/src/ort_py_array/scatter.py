@@ -15,7 +15,7 @@ from ort_py.contracts.kernel import KernelCallable, KernelContext, KernelDef
 from ort_py.errors import InvalidArgument
 from ort_py_array.checks import normalized_axis, shape_error
 from ort_py_array.indexing import element_positions, row_positions
-from ort_py_array.precision import rounded, widened
+from ort_py_array.parts import LARGE_PART, rounded_by_parts, widened_by_parts
 from ort_py_array.two_forms import copied
 
 _COMBINE = {"add": "add", "mul": "multiply", "min": "minimum", "max": "maximum"}
@@ -50,16 +50,19 @@ def _combine(ctx: KernelContext) -> _Combine:
     combine = getattr(xp, _COMBINE[reduction])
 
     def reduced(x: Array, shape: tuple[int, ...], places: Any, updates: Array, out: Array | None) -> Array:
-        wide = widened(xp, x)
+        wide = widened_by_parts(ctx, x)
         result = copied(xp, x, out) if wide is x else xp.ascontiguousarray(wide)
         if updates.size:
-            target, given = result.reshape(shape), widened(xp, updates)
+            target, given = result.reshape(shape), widened_by_parts(ctx, updates)
             if isinstance(places, tuple):
                 part = target[places]
                 combine(part, given, out=part)
             else:
-                combine.at(target, places, given)
-        return rounded(result, x.dtype, out)
+                for start in range(0, len(places), LARGE_PART):
+                    ctx.check_time()
+                    some = slice(start, start + LARGE_PART)
+                    combine.at(target, places[some], given[some] if given.ndim else given)
+        return rounded_by_parts(ctx, result, x.dtype, out)
 
     return reduced
 

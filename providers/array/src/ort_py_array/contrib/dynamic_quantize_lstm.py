@@ -31,7 +31,7 @@ class _Weights:
     is exact), its values in standard order.
     """
 
-    __slots__ = ("_exact", "_scales", "_values", "_xp")
+    __slots__ = ("_ctx", "_exact", "_scales", "_values")
 
     def __init__(
         self,
@@ -43,7 +43,7 @@ class _Weights:
         standard: bool,
         known: tuple[Array, int] | None = None,
     ) -> None:
-        xp = self._xp = ctx.xp
+        xp, self._ctx = ctx.xp, ctx
         _check_parameter(ctx, name, "scale", w, scale)
         if known is not None:
             self._values, self._exact = known
@@ -56,7 +56,7 @@ class _Weights:
 
     def times(self, direction: int, x: Array, out: Array | None = None) -> Array:
         """``x @ weights`` with `x` quantised for this product."""
-        return self.times_quantized(direction, *centred(self._xp, x), out)
+        return self.times_quantized(direction, *centred(self._ctx.xp, x), out)
 
     def product(self) -> Product:
         """The products of all directions, for `Standard`."""
@@ -71,9 +71,9 @@ class _Weights:
 
     def times_quantized(self, direction: int, x: Array, scale: Array, out: Array | None = None) -> Array:
         """``x @ weights · scale`` for an `x` of integers."""
-        xp, weights = self._xp, self._values[direction]
+        xp, weights = self._ctx.xp, self._values[direction]
         if weights.shape[0] > self._exact:
-            product = exact_matmul(xp, x, weights, self._exact).astype(xp.float32)
+            product = exact_matmul(self._ctx, x, weights, self._exact).astype(xp.float32)
         else:  # no sum can leave the integers that float32 holds
             product = xp.matmul(x, weights) if out is None else xp.matmul(x, weights, out=out)
         return xp.multiply(product, self._scales[direction] * scale, out=product if out is None else out)
@@ -91,7 +91,7 @@ def _check_parameter(ctx: KernelContext, name: str, label: str, w: Array, parame
 
 def _shifted(ctx: KernelContext, name: str, w: Array, zero: Array, standard: bool) -> tuple[Array, int]:
     _check_parameter(ctx, name, "zero point", w, zero)
-    values, bound = shifted(ctx.xp, w, zero.reshape(w.shape[0], 1, -1))
+    values, bound = shifted(ctx, w, zero.reshape(w.shape[0], 1, -1))
     return in_standard_order(ctx.xp, "LSTM", values) if standard else values, bound
 
 

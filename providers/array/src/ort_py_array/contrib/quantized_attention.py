@@ -60,7 +60,7 @@ def q_attention(ctx: KernelContext) -> KernelCallable:
         scale = _by_column(ctx, "scale", weight, w_scale).astype(xp.float32)
         scale = scale * single(ctx, 3, x_scale).astype(xp.float32)
         zero = None if x_zero is None else single(ctx, 6, x_zero)
-        left, bound = shifted(xp, x.reshape((batch * rows, x.shape[2])), zero)
+        left, bound = shifted(ctx, x.reshape((batch * rows, x.shape[2])), zero)
         if ready is None:
             matrix, most = _shifted(ctx, weight, w_zero)
             depth = exact_depth(bound, most)
@@ -69,7 +69,7 @@ def q_attention(ctx: KernelContext) -> KernelCallable:
         if x.shape[2] <= depth:
             projected = product(ctx, left, matrix)
         else:
-            projected = exact_matmul(xp, left, matrix, depth, partial(product, ctx)).astype(xp.float32)
+            projected = exact_matmul(ctx, left, matrix, depth, partial(product, ctx)).astype(xp.float32)
         projected *= scale
         projected += bias.astype(xp.float32)
         projected = projected.reshape((batch, rows, weight.shape[1]))
@@ -79,7 +79,7 @@ def q_attention(ctx: KernelContext) -> KernelCallable:
 
 
 def _shifted(ctx: KernelContext, weight: Array, zero: Array | None) -> tuple[Any, int]:
-    return shifted(ctx.xp, weight, None if zero is None else _by_column(ctx, "zero point", weight, zero))
+    return shifted(ctx, weight, None if zero is None else _by_column(ctx, "zero point", weight, zero))
 
 
 def _by_column(ctx: KernelContext, what: str, weight: Array, parameter: Array) -> Array:

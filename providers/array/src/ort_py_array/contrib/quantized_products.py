@@ -41,7 +41,7 @@ class _Right:
 
     def _made(self, b: Array, zero: Array | None) -> tuple[Array, int]:
         matrix = b.T if self._transposed else b
-        return shifted(self._ctx.xp, matrix, None if zero is None else columns(self._ctx, "zero point", matrix, zero))
+        return shifted(self._ctx, matrix, None if zero is None else columns(self._ctx, "zero point", matrix, zero))
 
     def __call__(self, b: Array, zero: Array | None) -> tuple[Array, int]:
         """(values less their zero point as float32, how deep products of 8-bit integers with them are exact)."""
@@ -102,7 +102,7 @@ def _product(ctx: KernelContext, left: Array, right: Array, depth: int, scale: A
     if left.shape[-1] <= depth:
         y = xp.asarray(product(ctx, left, right))
     else:
-        y = xp.asarray(exact_matmul(xp, left, right, depth, partial(product, ctx)).astype(xp.float32))
+        y = xp.asarray(exact_matmul(ctx, left, right, depth, partial(product, ctx)).astype(xp.float32))
     return _biased(ctx, xp.multiply(y, scale, out=y), bias)
 
 
@@ -134,7 +134,7 @@ def matmul_integer_to_float(ctx: KernelContext) -> KernelCallable:
                     fix=f"Give it one entry, or one for each of the {a.shape[-1]} columns.",
                 )
         values, depth = right(b, b_zero)
-        left, _ = shifted(xp, a, a_zero if a_zero is None or a_zero.size > 1 else a_zero.reshape(()))
+        left, _ = shifted(ctx, a, a_zero if a_zero is None or a_zero.size > 1 else a_zero.reshape(()))
         scale = columns(ctx, "scale", b, b_scale).astype(xp.float32)
         wide = None if bias is None else bias.astype(xp.float32)
         if a_scale.size > 1:  # no longer a product of integers
@@ -181,8 +181,8 @@ def qgemm(ctx: KernelContext) -> KernelCallable:
         shape = matmul_shape(ctx, a, matrix)
         ctx.check_allocation(shape, xp.float32)
         values, depth = right(b, b_zero)
-        left, _ = shifted(xp, a, single(ctx, 2, a_zero))
-        total = exact_matmul(xp, left, values, depth, partial(product, ctx))
+        left, _ = shifted(ctx, a, single(ctx, 2, a_zero))
+        total = exact_matmul(ctx, left, values, depth, partial(product, ctx))
         if c is not None:
             if not _broadcasts(c.shape, shape):
                 raise shape_error(f"C does not broadcast to the result's {list(shape)}.", where, [c.shape])

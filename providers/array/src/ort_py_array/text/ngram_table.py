@@ -71,6 +71,10 @@ def _mark(end: Array, places: Array, first: int) -> None:
     end[places] = np.arange(first, first + places.size)
 
 
+_AT_A_TIME = 1 << 20
+"""Windows that are looked up at a time."""
+
+
 def hits(
     xp: Any,
     table: NgramTable,
@@ -97,20 +101,21 @@ def hits(
     if least == 1 and greatest >= 1:
         yield from _found(xp, known // max(columns, 1), table.ends[0].take(first))
     for distance in range(1, min(skips + 1, max(columns - 1, 0)) + 1 if greatest > 1 else 1):
-        starts, place = known, first
-        for length in range(2, greatest + 1):
-            if starts.size == 0:
-                break
-            check()
-            inside = xp.flatnonzero(starts % columns + (length - 1) * distance < columns)
-            starts, place = starts.take(inside), place.take(inside)
-            item = flat.take(starts + (length - 1) * distance)
-            at = table.follow[length - 2](place * table.items + item)
-            # An unknown item (-1) makes the key of another beginning, so it is asked for by itself.
-            kept = xp.flatnonzero((at >= 0) & (item >= 0))
-            starts, place = starts.take(kept), at.take(kept)
-            if length >= least:
-                yield from _found(xp, starts // columns, table.ends[length - 1].take(place))
+        for begin in range(0, known.size, _AT_A_TIME):
+            starts, place = known[begin : begin + _AT_A_TIME], first[begin : begin + _AT_A_TIME]
+            for length in range(2, greatest + 1):
+                if starts.size == 0:
+                    break
+                check()
+                inside = xp.flatnonzero(starts % columns + (length - 1) * distance < columns)
+                starts, place = starts.take(inside), place.take(inside)
+                item = flat.take(starts + (length - 1) * distance)
+                at = table.follow[length - 2](place * table.items + item)
+                # An unknown item (-1) makes the key of another beginning, so it is asked for by itself.
+                kept = xp.flatnonzero((at >= 0) & (item >= 0))
+                starts, place = starts.take(kept), at.take(kept)
+                if length >= least:
+                    yield from _found(xp, starts // columns, table.ends[length - 1].take(place))
 
 
 def _found(xp: Any, rows: Array, grams: Array) -> Iterator[tuple[Array, Array]]:

@@ -17,6 +17,7 @@ from ort_py.dtypes import DataType
 from ort_py.errors import InvalidArgument, InvalidGraph
 from ort_py_array.checks import LARGE
 from ort_py_array.key_places import place_finder
+from ort_py_array.parts import by_parts
 from ort_py_array.text.ngram_table import hits, ngram_table
 
 __all__ = ["KERNELS", "tfidf_vectorizer"]
@@ -78,7 +79,7 @@ def tfidf_vectorizer(ctx: KernelContext) -> KernelCallable:
             xp.add(sums, xp.bincount(row * width + place.take(gram), weights=added, minlength=sums.size), out=sums)
 
         seen = xp.zeros(0, xp.int64)
-        found = hits(xp, table, number(x).reshape(x.shape), (least, greatest), skips, ctx.check_time)
+        found = hits(xp, table, _numbers(ctx, number, x), (least, greatest), skips, ctx.check_time)
         for row, gram in _batches(xp, found):
             if once:
                 seen = xp.unique(xp.concatenate([seen, row * count + gram]))
@@ -106,6 +107,15 @@ def tfidf_vectorizer(ctx: KernelContext) -> KernelCallable:
         return y.reshape(shape)
 
     return run
+
+
+def _numbers(ctx: KernelContext, number: Callable[[Array], Array], x: Array) -> Array:
+    """The numbers of all items."""
+
+    def step(out: Array, items: Array) -> None:
+        out[...] = number(items).reshape(items.shape)
+
+    return by_parts(ctx, step, ctx.xp.empty(x.shape, ctx.xp.int64), x)
 
 
 def _batches(xp: Any, found: Iterable[tuple[Array, Array]]) -> Iterator[tuple[Array, Array]]:

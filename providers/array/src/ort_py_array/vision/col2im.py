@@ -18,7 +18,8 @@ from ort_py.devices import HOST
 from ort_py.errors import InvalidArgument, Location
 from ort_py.lazy_dataclass import dataclass
 from ort_py_array.checks import host_ints, shape_error
-from ort_py_array.precision import is_narrow, rounded, widened
+from ort_py_array.parts import assign, by_parts, rounded_by_parts, widened_by_parts
+from ort_py_array.precision import is_narrow
 from ort_py_array.strided_views import strided_view
 
 __all__ = ["KERNELS", "col2im"]
@@ -77,13 +78,14 @@ def col2im(ctx: KernelContext) -> KernelCallable:
         batch, channels = _checked_columns(ctx, x, image, layout)
         kind = xp.dtype(xp.float32) if is_narrow(x.dtype) else x.dtype
         ctx.check_allocation((batch, channels, *image), kind)
-        y = xp.full((batch * channels, *image), "" if text else 0, kind)
+        y = xp.empty((batch * channels, *image), kind)
+        assign(ctx, y, xp.asarray("" if text else 0, kind))
         columns = x.reshape((batch * channels, *layout.block, *layout.blocks))
         if y.size and layout.apart:
             _lay_out(ctx, y, columns, layout)
         elif y.size:
             _add_up(ctx, y, columns, layout)
-        return rounded(y.reshape((batch, channels, *image)), x.dtype)
+        return rounded_by_parts(ctx, y.reshape((batch, channels, *image)), x.dtype)
 
     return run
 
@@ -110,11 +112,15 @@ def _add_up(ctx: KernelContext, y: Array, columns: Array, layout: _Layout) -> No
     def part(start: int, stop: int) -> None:
         for first in range(start, stop, some):
             chosen = slice(first, min(first + some, stop))
-            source, target = widened(ctx.xp, columns[chosen]), y[chosen]
+            source, target = widened_by_parts(ctx, columns[chosen]), y[chosen]
             for read, write in layout.steps:
-                target[write] += source[read]
+                by_parts(ctx, _add, target[write], source[read])
 
     ctx.parallel_for(rows, some, part)
+
+
+def _add(target: Array, some: Array) -> None:
+    target += some
 
 
 def _lay_out(ctx: KernelContext, y: Array, columns: Array, layout: _Layout) -> None:
@@ -127,7 +133,7 @@ def _lay_out(ctx: KernelContext, y: Array, columns: Array, layout: _Layout) -> N
         steps += [y.strides[1 + axis] * strides[axis], y.strides[1 + axis] * dilations[axis]]
         order += [1 + rank + axis, 1 + axis]
     target = strided_view(ctx.xp, y, tuple(shape), tuple(steps))
-    target[...] = columns.transpose(tuple(order))
+    assign(ctx, target, columns.transpose(tuple(order)))
 
 
 def _attributes(ctx: KernelContext, rank: int) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
