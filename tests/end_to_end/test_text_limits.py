@@ -7,6 +7,7 @@ import resource
 import sys
 
 import numpy as np
+import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
@@ -65,3 +66,22 @@ def test_one_string_in_many_places_is_not_copied_unasked() -> None:
     session = ort.InferenceSession(model.SerializeToString(), options)
     with pytest.raises(ort.LimitError, match="larger than one allocation may be"):
         session.run(None, {"x": np.array(["a" * 100_000], object), "n": np.array([1_000_000])})
+
+
+def test_maps_count_against_the_memory_of_a_run() -> None:
+    """A hundred thousand rows become as many dictionaries of about 300 bytes, from 1.6 MB of numbers."""
+    node = helper.make_node("ZipMap", ["x"], ["y"], domain="ai.onnx.ml", classlabels_int64s=[1, 2, 3, 4])
+    x = helper.make_tensor_value_info("x", TensorProto.FLOAT, ["N", 4])
+    graph = helper.make_graph([node], "g", [x], [onnx.ValueInfoProto(name="y")])
+    imports = [helper.make_opsetid("", 18), helper.make_opsetid("ai.onnx.ml", 3)]
+    model = helper.make_model(graph, opset_imports=imports, ir_version=8).SerializeToString()
+    feeds = {"x": np.ones((100_000, 4), np.float32)}
+    for allowed in (100 << 20, 20 << 20):
+        options = ort.SessionOptions()
+        options.limits = dataclasses.replace(ort.Limits(), total_memory_bytes=allowed)
+        with ort.InferenceSession(model, options) as session:
+            if allowed == 100 << 20:
+                assert len(session.run(None, feeds)[0]) == 100_000
+            else:
+                with pytest.raises(ort.LimitError, match="The run holds"):
+                    session.run(None, feeds)

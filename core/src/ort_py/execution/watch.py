@@ -246,6 +246,10 @@ class RunWatch:
         )
 
 
+def _counts(value: Any) -> bool:
+    return isinstance(value, dict) or hasattr(value, "nbytes")  # arrays of any device
+
+
 def _is_list(value: Any) -> bool:
     return isinstance(value, list)
 
@@ -269,7 +273,7 @@ def _owners(values: Iterable[Any]) -> Iterator[Any]:
             pending.extend(item)
             continue
         owner = _owner(item)
-        if id(owner) not in found and hasattr(owner, "nbytes"):
+        if id(owner) not in found and _counts(owner):
             found.add(id(owner))
             yield owner
 
@@ -293,6 +297,6 @@ def _largest(slots: Sequence[Any]) -> tuple[tuple[str, int], ...]:
     texts: set[int] = set()
     for slot, item in enumerate(slots):
         owner = _owner(item)
-        if hasattr(owner, "nbytes"):  # arrays of any device
+        if _counts(owner):
             found.setdefault(id(owner), (array_memory(owner, texts), makers.get(slot, "a constant")))
     return tuple((name, size) for size, name in nlargest(_NAMED, found.values()))

@@ -78,12 +78,24 @@ _STRETCH = 1 << 18
 """Strings that are counted at a time."""
 
 
+_NUMBER = sys.getsizeof(0.5)
+
+
+def map_memory(found: dict[Any, Any], seen: set[int]) -> int:
+    """Bytes of a map of numbers and strings; those of strings are counted and noted as in `array_memory`."""
+    texts = {id(one): one for one in (*found, *found.values()) if type(one) is str and id(one) not in seen}
+    seen.update(texts)
+    return sys.getsizeof(found) + _NUMBER * len(found) + sum(map(sys.getsizeof, texts.values()))
+
+
 def array_memory(array: Any, seen: set[int] | None = None) -> int:
-    """Bytes of an array, those of its strings included.
+    """Bytes of an array or a map, those of its strings included.
 
     Args:
         seen: Identities of the strings that are counted already; gets those of this array. None: each element counts.
     """
+    if isinstance(array, dict):
+        return map_memory(array, set() if seen is None else seen)
     size = int(array.nbytes)
     if not getattr(getattr(array, "dtype", None), "hasobject", False):
         return size

@@ -18,8 +18,8 @@ from ort_py.limits.running_time import refuse_ahead
 MEMORY_FIX = "Use a smaller input or model, or raise SessionOptions.memory_limit_bytes (Limits.total_memory_bytes)."
 """Advice where a session would hold more memory than it may."""
 
-_NODES_PER_CHECK = 512
-"""Reading the clock costs about as much as a tenth of a node."""
+_PER_CHECK = 512
+"""Parts of a model between two looks at the clock, each of which costs about as much as a tenth of a node."""
 
 _NAMED = 5
 """Constants named where there are too many."""
@@ -50,17 +50,18 @@ class Budget:
         self._clock = clock
         self._cancelled = cancelled
         self._deadline = None if limits.load_seconds is None else clock() + limits.load_seconds
-        self._next_check = 0
+        self._seen = 0
         self._largest: list[tuple[int, str]] = []
 
     def write_nodes(self, count: int) -> None:
         """Note `count` nodes that stand in the file; the bound on inlining follows their number.
 
         Raises:
-            LimitError: The time for loading is over.
+            LimitError: They are more than `Limits` allow, or the time for loading is over.
         """
         self._written += count
         self._node_cap = self.limits.node_cap(self._written)
+        self.check_nodes(self._written)
         self.check_time()
 
     def check_nodes(self, total: int, where: Location | str = "") -> None:
@@ -85,11 +86,15 @@ class Budget:
             LimitError: One more than `Limits` allow, or the time is over.
         """
         self.nodes += 1
-        if self.nodes >= self._next_check:
-            self._next_check = self.nodes + _NODES_PER_CHECK
-            self.check_time()
+        self.tick()
         if self._node_cap is not None and self.nodes > self._node_cap:
             self.check_nodes(self.nodes, where)
+
+    def tick(self) -> None:
+        """Note that a part of the model is worked on, and look at the clock now and then: see `check_time`."""
+        self._seen += 1
+        if self._seen % _PER_CHECK == 0:
+            self.check_time()
 
     def check_depth(self, depth: int, where: Location | str = "") -> None:
         """Refuse a graph nested `depth` levels inside the main graph.
@@ -113,6 +118,7 @@ class Budget:
             MemoryLimitError: The constants together take more than the session may.
             LimitError: They pass what `Limits` allow for this file.
         """
+        self.tick()
         self.initializer_bytes += nbytes
         self._check_memory(nbytes, where)
         allowed = self.limits.initializer_cap(self.file_bytes)

@@ -89,6 +89,7 @@ class Editor(ReadingEditor):
                 fix="Replace it with the editor of the graph that defines it.",
             )
         self._changed()
+        self.graph.model.budget.tick()
         self._learn_type(after, before.type)
         if before.is_graph_output and returned:
             self._keep_output(before, after)

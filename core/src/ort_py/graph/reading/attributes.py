@@ -19,37 +19,26 @@ from ort_py.graph.weights.weight_store import WeightStore
 FLOAT, INT, STRING, TENSOR, GRAPH, FLOATS, INTS, STRINGS, TENSORS, GRAPHS = range(1, 11)
 SPARSE_TENSOR, SPARSE_TENSORS, TYPE_PROTO, TYPE_PROTOS = 11, 12, 13, 14
 
-CONSTANT_ATTRIBUTES: Mapping[str, Any] = {
-    "value_int": np.int64,
-    "value_ints": np.int64,
-    "value_float": np.float32,
-    "value_floats": np.float32,
-    "value_string": object,
-    "value_strings": object,
-}
+_CONSTANTS = (("int", np.int64), ("float", np.float32), ("string", object))
+CONSTANT_ATTRIBUTES: Mapping[str, Any] = {f"value_{name}{s}": kind for name, kind in _CONSTANTS for s in ("", "s")}
 """Attributes of ``Constant`` that are not tensors, with the dtype of the tensor they mean."""
 
 _ELEMENTS: Mapping[str, tuple[type, ...]] = {"value_int": (int,), "value_float": (float,), "value_string": (str, bytes)}
 """Python types that such attributes hold; a file may say that a number is a text."""
 
-_FIELDS = (
-    ("t", TENSOR),
-    ("g", GRAPH),
-    ("sparse_tensor", SPARSE_TENSOR),
-    ("tp", TYPE_PROTO),
-    ("s", STRING),
-    ("f", FLOAT),
-    ("i", INT),
-)
-_LISTS = (
-    ("ints", INTS),
-    ("floats", FLOATS),
-    ("strings", STRINGS),
-    ("tensors", TENSORS),
-    ("graphs", GRAPHS),
-    ("sparse_tensors", SPARSE_TENSORS),
-    ("type_protos", TYPE_PROTOS),
-)
+_FIELDS: dict[str, int] = {
+    "t": TENSOR,
+    "g": GRAPH,
+    "sparse_tensor": SPARSE_TENSOR,
+    "tp": TYPE_PROTO,
+    "s": STRING,
+    "f": FLOAT,
+    "i": INT,
+}
+_LISTS: dict[str, int] = {"ints": INTS, "floats": FLOATS, "strings": STRINGS, "tensors": TENSORS, "graphs": GRAPHS}
+_LISTS |= {"sparse_tensors": SPARSE_TENSORS, "type_protos": TYPE_PROTOS}
+_VALUES = _FIELDS | _LISTS
+"""The kind of attribute that each field of a message holds the value of."""
 
 
 def attribute_kind(proto: Any) -> int:
@@ -57,10 +46,10 @@ def attribute_kind(proto: Any) -> int:
     kind: int = proto.type
     if kind:
         return kind
-    for name, found in _LISTS:
+    for name, found in _LISTS.items():
         if len(getattr(proto, name)):
             return found
-    return next((found for name, found in _FIELDS if proto.HasField(name)), 0)
+    return next((found for name, found in _FIELDS.items() if proto.HasField(name)), 0)
 
 
 _READERS: dict[int, Callable[[Any, TensorReader], Any]] = {
@@ -85,7 +74,7 @@ def read_attribute(proto: Any, kind: int, tensors: TensorReader) -> Any:
     """The value of an attribute that holds no graph.
 
     Raises:
-        InvalidGraph: It has no type that ONNX defines, or a tensor of it is wrong.
+        InvalidGraph: It has no type that ONNX defines, or a value of another type, or a tensor of it is wrong.
     """
     reader = _READERS.get(kind)
     if reader is None:
@@ -95,6 +84,9 @@ def read_attribute(proto: Any, kind: int, tensors: TensorReader) -> Any:
             else f"Attribute '{proto.name}' has the type {kind}, which ONNX does not define.",
             fix="Export the model again, or update onnx if the model is newer than it.",
         )
+    for field, _ in proto.ListFields():
+        if _VALUES.get(field.name, kind) != kind:
+            raise InvalidGraph(f"Attribute '{proto.name}' has a value in '{field.name}', which its type contradicts.")
     return reader(proto, tensors)
 
 

@@ -52,7 +52,7 @@ class ModelBuilder:
         self._budget = budget
         self._store = store
         self._names = names or Names()
-        self._prefixes = Names()
+        self._prefixes, self._node_names = Names(), Names()
         self._waiting: deque[tuple[Graph, Closure, int]] = deque()
 
     def main(self, written: WrittenGraph) -> None:
@@ -148,6 +148,7 @@ class ModelBuilder:
     def _declare(self, graph: Graph, scope: Scope, name: str, context: Context) -> Value:
         value = Value(self._names.take(context.named(name)), graph)
         scope.names[name] = value
+        self._budget.tick()
         return value
 
     def _hold(self, value: Value, weight: Weight) -> None:
@@ -227,7 +228,7 @@ class ModelBuilder:
         )
         if written.op_type == "Gradient" and written.domain == "ai.onnx.preview.training":
             attributes = with_model_names(attributes, scope)
-        name = written.name
+        name = written.name  # tools may write one name for several nodes, but editors find nodes by it
         if not name:
             name = next((value.name for value in outputs if value), f"{written.op_type}_{len(graph.nodes)}")
         elif context.prefix:
@@ -236,7 +237,7 @@ class ModelBuilder:
             written.op_type,
             self._inputs(graph, written, scope),
             graph,
-            name=name,
+            name=self._node_names.take(name),
             domain=written.domain,
             overload=written.overload,
             attributes=attributes,

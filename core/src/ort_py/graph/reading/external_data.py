@@ -67,12 +67,9 @@ class ExternalFiles:
         location = entries.get("location", "")
         where = Location(value=name, file=location)
         if data_type is DataType.STRING:
-            raise InvalidGraph(
-                f"Tensor '{name}' has strings in an external file.",
-                where=where,
-                why="ONNX stores strings in the model only",
-                fix="Save the model with this tensor inside.",
-            )
+            what = f"Tensor '{name}' has strings in an external file."
+            fix = "Save the model with this tensor inside."
+            raise InvalidGraph(what, where=where, why="ONNX stores strings in the model only", fix=fix)
         array = self._supplied.array(name, data_type, shape)
         if array is not None:
             return self._store.add(array)
@@ -80,12 +77,9 @@ class ExternalFiles:
         offset = _number(entries, "offset", 0, where)
         length = _number(entries, "length", needed, where)
         if length != needed:
-            raise InvalidGraph(
-                f"External data of '{name}' does not have the length that its type and shape require.",
-                where=where,
-                why=f"length is {length}; {data_type.onnx_name}{list(shape)} requires {needed} bytes",
-                fix="The model was saved incorrectly; export it again.",
-            )
+            what = f"External data of '{name}' does not have the length that its type and shape require."
+            why = f"length is {length}; {data_type.onnx_name}{list(shape)} requires {needed} bytes"
+            raise InvalidGraph(what, where=where, why=why, fix="The model was saved incorrectly; export it again.")
         if self._supplied.files:
             content = self._content(location, where)
             _expect_inside(name, (offset, offset + needed), content.nbytes, where)
@@ -98,12 +92,9 @@ class ExternalFiles:
         """A file that the caller supplied."""
         found = self._supplied.files.get(location)
         if found is None:
-            raise Fail(
-                f"The external file '{location}' is not among the files supplied in memory.",
-                where=where,
-                why=f"supplied are {', '.join(map(repr, self._supplied.files))}",
-                fix="Supply every file of the model's external data, under the names that are used in the model.",
-            )
+            what = f"The external file '{location}' is not among the files supplied in memory."
+            fix = "Supply every file of the model's external data, under the names that are used in the model."
+            raise Fail(what, where=where, why=f"supplied are {', '.join(map(repr, self._supplied.files))}", fix=fix)
         return found
 
     def file(self, location: str, where: Location) -> MappedFile:
@@ -129,21 +120,15 @@ class ExternalFiles:
                 identity = FileIdentity.of_open(opened)
                 file = self._store.file(opened, str(self._folders[0].joinpath(*parts)), identity)
         except FileNotFoundError as error:
-            raise Fail(
-                f"The external file '{location}' does not exist.",
-                where=where,
-                why=f"looked in {str(self._folders[0])!r}",
-                fix="Put the file next to the model; the two were saved together.",
-            ) from error
+            what = f"The external file '{location}' does not exist."
+            fix = "Put the file next to the model; the two were saved together."
+            raise Fail(what, where=where, why=f"looked in {str(self._folders[0])!r}", fix=fix) from error
         except EscapeError as error:
             raise _outside(location, where, str(error)) from error
         except (OSError, ValueError) as error:
-            raise Fail(
-                f"The external file '{location}' cannot be read.",
-                where=where,
-                why=f"{type(error).__name__}: {error}",
-                fix="External data must be an ordinary, readable file in the model's folder.",
-            ) from error
+            what = f"The external file '{location}' cannot be read."
+            fix = "External data must be an ordinary, readable file in the model's folder."
+            raise Fail(what, where=where, why=f"{type(error).__name__}: {error}", fix=fix) from error
         self._budget.file_bytes += identity.size
         self._open[location] = file
         return file
@@ -151,23 +136,17 @@ class ExternalFiles:
 
 def _expect_inside(name: str, part: tuple[int, int], size: int, where: Location) -> None:
     if part[1] > size:
-        raise Fail(
-            f"External data of '{name}' extends beyond the end of its file.",
-            where=where,
-            why=f"bytes {part[0]} to {part[1]} are needed, but the file has {size}",
-            fix="The file is incomplete or belongs to another model; download it again.",
-        )
+        why = f"bytes {part[0]} to {part[1]} are needed, but the file has {size}"
+        fix = "The file is incomplete or belongs to another model; download it again."
+        raise Fail(f"External data of '{name}' extends beyond the end of its file.", where=where, why=why, fix=fix)
 
 
 def _parts(location: str, where: Location) -> tuple[str, ...]:
     """The path in its parts, refused unless it is plainly relative in the rules of every system."""
     windows, posix = PureWindowsPath(location), PurePosixPath(location)
     if not location or "\0" in location or not posix.parts:
-        raise InvalidGraph(
-            "A tensor has external data, but its location does not name a file.",
-            where=where,
-            fix="The model was saved incorrectly; export it again.",
-        )
+        what = "A tensor has external data, but its location does not name a file."
+        raise InvalidGraph(what, where=where, fix="The model was saved incorrectly; export it again.")
     if posix.is_absolute() or windows.drive or windows.root:
         raise _outside(location, where, "the path is absolute")
     if ".." in windows.parts or ".." in posix.parts:

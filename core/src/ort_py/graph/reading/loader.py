@@ -13,7 +13,7 @@ from typing import Any
 
 from ort_py.collection import paused_collection
 from ort_py.errors import Fail, InconsistentGraph, Location
-from ort_py.graph.checking.domains import newest_opset, normalised
+from ort_py.graph.checking.domains import newest_opset
 from ort_py.graph.ir import Model
 from ort_py.graph.reading.build import ModelBuilder
 from ort_py.graph.reading.cutting import CutModel
@@ -24,7 +24,7 @@ from ort_py.graph.reading.parse_graph import GraphReader
 from ort_py.graph.reading.sources import ModelSource, Source, expect_unwritten, read_source
 from ort_py.graph.reading.supplied import Supplied
 from ort_py.graph.reading.tensors import TensorReader
-from ort_py.graph.reading.text import text
+from ort_py.graph.reading.text import read_opsets, text
 from ort_py.graph.reading.written import FunctionKey, WrittenFunction, WrittenGraph
 from ort_py.graph.weights.kept_bytes import KeptBytes
 from ort_py.graph.weights.weight_store import WeightStore, process_store
@@ -124,29 +124,20 @@ def _kept(cut: CutModel, tensors: TensorReader) -> KeptBytes:
 
 def _header(read: ModelSource) -> Model:
     proto, where = read.proto, Location(file=read.path)
-    if not proto.ir_version:
-        raise Fail(
-            "The model has no IR version.",
-            where=where,
-            why="every ONNX model states the version of its format",
-            fix="The file is damaged or not an ONNX model; export it again.",
-        )
+    if proto.ir_version < 1:
+        why = "every ONNX model states the version of its format"
+        fix = "The file is damaged or not an ONNX model; export it again."
+        raise Fail("The model has no IR version.", where=where, why=why, fix=fix)
     if proto.ir_version > onnx.IR_VERSION:
-        raise Fail(
-            f"The model has IR version {proto.ir_version}; the newest supported one is {onnx.IR_VERSION}.",
-            where=where,
-            why=f"onnx {onnx.__version__} is installed and reads up to that version",
-            fix="Update onnx, or export the model with an older opset.",
-        )
-    imports = {normalised(text(entry.domain)): int(entry.version) for entry in proto.opset_import}
+        what = f"The model has IR version {proto.ir_version}; the newest supported one is {onnx.IR_VERSION}."
+        why = f"onnx {onnx.__version__} is installed and reads up to that version"
+        raise Fail(what, where=where, why=why, fix="Update onnx, or export the model with an older opset.")
+    imports = read_opsets(proto.opset_import)
     if not imports:
         if proto.ir_version >= _FIRST_IR_WITH_OPSETS:
-            raise Fail(
-                "The model imports no opset.",
-                where=where,
-                why="without an opset, the versions of its operators are unknown",
-                fix="Export the model again, or add an opset import to it.",
-            )
+            why = "without an opset, the versions of its operators are unknown"
+            fix = "Export the model again, or add an opset import to it."
+            raise Fail("The model imports no opset.", where=where, why=why, fix=fix)
         imports = {"": 1}
     _check_opsets(imports, where)
     return Model(
@@ -173,12 +164,8 @@ def _check_opsets(imports: dict[str, int], where: Location) -> None:
         newest = newest_opset(domain)
         title = domain or "ai.onnx"
         if opset < 1 and newest is not None:
-            raise InconsistentGraph(
-                f"The model imports opset {opset} of {title}, which does not exist.",
-                where=where,
-                why="opsets are numbered from 1",
-                fix="Export the model again.",
-            )
+            what = f"The model imports opset {opset} of {title}, which does not exist."
+            raise InconsistentGraph(what, where=where, why="opsets are numbered from 1", fix="Export the model again.")
         if newest is not None and opset > newest:
             raise Fail(
                 f"The model imports opset {opset} of {title}; the newest supported one is {newest}.",

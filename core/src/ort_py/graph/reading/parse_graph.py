@@ -26,7 +26,7 @@ from ort_py.graph.reading.attributes import (
     read_attribute,
 )
 from ort_py.graph.reading.tensors import TensorReader
-from ort_py.graph.reading.text import read_type, text, texts
+from ort_py.graph.reading.text import read_opsets, read_type, text, texts, undefined_element
 from ort_py.graph.reading.written import WrittenFunction, WrittenGraph, WrittenNode
 from ort_py.limits import Budget
 
@@ -65,8 +65,11 @@ class GraphReader:
         """Read a ``FunctionProto``. Raises as `graph`."""
         domain, name, overload = texts((proto.domain, proto.name, proto.overload))
         written = WrittenFunction((normalised(domain), name, overload), texts(proto.input), texts(proto.output))
-        written.opset_imports = {normalised(text(entry.domain)): entry.version for entry in proto.opset_import}
-        written.types = dict(_declared(proto.value_info))
+        written.opset_imports = read_opsets(proto.opset_import)
+        for side, names in (("input", written.inputs), ("output", written.outputs)):
+            if len(set(names)) < len(names):
+                self.problems.append(f"Function '{written.title}' has an {side} twice.")
+        written.types = dict(self._declared(proto.value_info))
         for attribute in proto.attribute_proto:
             kind = attribute_kind(attribute)
             if kind in (GRAPH, GRAPHS):
@@ -80,13 +83,24 @@ class GraphReader:
         self._drain()
         return written
 
+    def _declared(self, infos: Any) -> list[tuple[str, ValueType | None]]:
+        declared = []
+        for info in infos:
+            self._budget.tick()
+            name, known = text(info.name), read_type(info.type) if info.HasField("type") else None
+            if known is None and (number := undefined_element(info.type)):
+                problem = f"'{name}' is declared with the element type {number}, which ONNX does not define."
+                self.problems.append(Problem(problem, InconsistentGraph))
+            declared.append((name, known))
+        return declared
+
     def _drain(self) -> None:
         while self._pending:
             proto, written = self._pending.pop()
             written.name = text(proto.name)
-            written.inputs = _declared(proto.input)
-            written.outputs = _declared(proto.output)
-            written.types = dict(_declared(proto.value_info))
+            written.inputs = self._declared(proto.input)
+            written.outputs = self._declared(proto.output)
+            written.types = dict(self._declared(proto.value_info))
             for tensor in proto.initializer:
                 self._weight(written, text(tensor.name), partial(self._tensors.weight, tensor))
             for tensor in proto.sparse_initializer:
@@ -124,6 +138,7 @@ class GraphReader:
     def _attributes(self, protos: Any, node: WrittenNode) -> None:
         constant = node.op_type == "Constant" and not node.domain
         for proto in protos:
+            self._budget.tick()
             name = text(proto.name)
             if name in node.attributes:
                 self.problems.append(f"{_title(node)} has the attribute '{name}' twice.")
@@ -168,10 +183,6 @@ class GraphReader:
         except InvalidGraph as error:
             self.problems.append(f"{_title(node)}: {as_problem(error)}")
             node.weight = self._stand_in()
-
-
-def _declared(infos: Any) -> list[tuple[str, ValueType | None]]:
-    return [(text(info.name), read_type(info.type) if info.HasField("type") else None) for info in infos]
 
 
 def _title(node: WrittenNode) -> str:

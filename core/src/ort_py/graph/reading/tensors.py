@@ -39,13 +39,8 @@ _TYPED_FIELDS = {
 }
 """Field of each type that does not use ``int32_data``."""
 
-_FIELD_DTYPES: dict[str, np.dtype[Any]] = {
-    "float_data": np.dtype(np.float32),
-    "double_data": np.dtype(np.float64),
-    "int64_data": np.dtype(np.int64),
-    "uint64_data": np.dtype(np.uint64),
-    "int32_data": np.dtype(np.int32),
-}
+_NUMBERS = {"float": np.float32, "double": np.float64, "int64": np.int64, "uint64": np.uint64, "int32": np.int32}
+_FIELD_DTYPES: dict[str, np.dtype[Any]] = {f"{name}_data": np.dtype(kind) for name, kind in _NUMBERS.items()}
 
 
 class TensorReader:
@@ -176,38 +171,27 @@ def _from_field(values: np.ndarray[Any, Any], data_type: DataType, shape: tuple[
 def _declared(proto: Any, name: str) -> tuple[DataType, tuple[int, ...]]:
     data_type = _DATA_TYPES.get(proto.data_type, DataType.UNDEFINED)
     if data_type is DataType.UNDEFINED:
-        raise InvalidGraph(
-            f"Tensor '{name}' has the element type {proto.data_type}, which ONNX does not define.",
-            where=Location(value=name),
-            fix="Export the model again, or update onnx if the model is newer than it.",
-        )
+        what = f"Tensor '{name}' has the element type {proto.data_type}, which ONNX does not define."
+        fix = "Export the model again, or update onnx if the model is newer than it."
+        raise InvalidGraph(what, where=Location(value=name), fix=fix)
     if proto.HasField("segment"):
-        raise InvalidGraph(
-            f"Tensor '{name}' is stored in segments, which no exporter writes and onnx does not read.",
-            where=Location(value=name),
-            fix="Save the tensor in one piece.",
-        )
+        what = f"Tensor '{name}' is stored in segments, which no exporter writes and onnx does not read."
+        raise InvalidGraph(what, where=Location(value=name), fix="Save the tensor in one piece.")
     return data_type, _dims(proto.dims, name)
 
 
 def _dims(dims: Any, name: str) -> tuple[int, ...]:
     shape = tuple(dims)
-    if len(shape) > _MAX_RANK or any(dim < 0 for dim in shape):
-        raise InvalidGraph(
-            f"Tensor '{name}' has an impossible shape: {list(shape[:_MAX_RANK])}.",
-            where=Location(value=name),
-            why=f"rank {len(shape)} is above {_MAX_RANK}" if len(shape) > _MAX_RANK else "a dimension is negative",
-            fix="Export the model again; a constant has a fixed shape.",
-        )
-    if prod(dim or 1 for dim in shape) >= 1 << 56:
-        # NumPy refuses such shapes even where another dimension is 0.
-        raise InvalidGraph(
-            f"Tensor '{name}' has an impossible shape: {list(shape)}.",
-            where=Location(value=name),
-            why="no machine can address that many elements",
-            fix="Export the model again.",
-        )
-    return shape
+    if len(shape) > _MAX_RANK:
+        why = f"rank {len(shape)} is above {_MAX_RANK}"
+    elif any(dim < 0 for dim in shape):
+        why = "a dimension is negative"
+    elif prod(dim or 1 for dim in shape) >= 1 << 56:  # NumPy refuses such shapes even where another dimension is 0
+        why = "no machine can address that many elements"
+    else:
+        return shape
+    what, fix = f"Tensor '{name}' has an impossible shape: {list(shape[:_MAX_RANK])}.", "Export the model again."
+    raise InvalidGraph(what, where=Location(value=name), why=why, fix=fix)
 
 
 def decoded(value: bytes) -> str | bytes:
@@ -234,11 +218,8 @@ def _flat_indices(
     bound = np.array([prod(shape)] if linear else shape, np.int64)
     columns = indices.reshape(count, len(bound))
     if np.any((columns < 0) | (columns >= bound)):
-        raise InvalidGraph(
-            f"Sparse tensor '{name}' has an index outside its shape {list(shape)}.",
-            where=Location(value=name),
-            fix="Export the model again.",
-        )
+        what = f"Sparse tensor '{name}' has an index outside its shape {list(shape)}."
+        raise InvalidGraph(what, where=Location(value=name), fix="Export the model again.")
     strides = np.array([prod(shape[axis + 1 :]) for axis in range(len(shape))], np.int64)
     return columns[:, 0] if linear else columns @ strides
 
@@ -250,9 +231,6 @@ def _expect_bytes(count: int, data_type: DataType, shape: tuple[int, ...], name:
 
 
 def _wrong_size(name: str, data_type: DataType, shape: tuple[int, ...], why: str) -> InvalidGraph:
-    return InvalidGraph(
-        f"Tensor '{name}' does not have the amount of data that {data_type.onnx_name}{list(shape)} needs.",
-        where=Location(value=name),
-        why=why,
-        fix="The file is damaged or was written incorrectly; export the model again.",
-    )
+    what = f"Tensor '{name}' does not have the amount of data that {data_type.onnx_name}{list(shape)} needs."
+    fix = "The file is damaged or was written incorrectly; export the model again."
+    return InvalidGraph(what, where=Location(value=name), why=why, fix=fix)

@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from ort_py.dtypes import OptionalType, SequenceType, SparseTensorType, TensorType, ValueType
-from ort_py.errors import InvalidProtobuf
+from ort_py.dtypes import DataType, OptionalType, SequenceType, SparseTensorType, TensorType, ValueType
+from ort_py.errors import InconsistentGraph, InvalidProtobuf
+from ort_py.graph.checking.domains import normalised
 from ort_py.graph.writing.protos import type_from_proto
 
 
@@ -48,3 +49,29 @@ def read_type(proto: Any) -> ValueType | None:
             if isinstance(dim, bytes):
                 text(dim)
     return found
+
+
+_ELEMENTS = frozenset(map(int, DataType))
+
+
+def undefined_element(proto: Any) -> int:
+    """The element type in a ``TypeProto`` that ONNX does not define; 0 where there is none."""
+    while (kind := proto.WhichOneof("value")) in ("sequence_type", "optional_type", "map_type"):
+        proto = proto.map_type.value_type if kind == "map_type" else getattr(proto, kind).elem_type
+    number = getattr(getattr(proto, kind or "", None), "elem_type", 0)
+    return 0 if number in _ELEMENTS else number
+
+
+def read_opsets(entries: Iterable[Any]) -> dict[str, int]:
+    """Opset imports, by domain.
+
+    Raises:
+        InconsistentGraph: A domain is imported with two versions.
+    """
+    imports: dict[str, int] = {}
+    for entry in entries:
+        domain, version = normalised(text(entry.domain)), int(entry.version)
+        if imports.setdefault(domain, version) != version:
+            what = f"Opsets {imports[domain]} and {version} of {domain or 'ai.onnx'} are imported side by side."
+            raise InconsistentGraph(what, fix="Export the model again; a domain is imported with one version.")
+    return imports

@@ -225,6 +225,7 @@ class _Inference:
         merged: dict[Value, ValueType] = {**self._given, **found}
         self._model.trusted.clear()
         for value, declared in self._declared.items():
+            self._model.budget.tick()
             inferred = found.get(value)
             if inferred is not None and element_conflict(inferred, declared):
                 raise InconsistentGraph(

@@ -104,6 +104,7 @@ class GraphWriter:
         proto.name = graph.name or "graph"
         overridable = [value for value in graph.initializers.values() if value.overridable]
         for value in graph.inputs + overridable:
+            graph.model.budget.tick()
             value_info(proto.input.add(), value.name, self.type_of_input(value))
         for value in graph.initializers.values():
             self.initializer(proto, value)
