@@ -11,10 +11,12 @@ from typing import Any
 
 from ort_py.contracts.graph_view import Array
 from ort_py.contracts.kernel import KernelContext, kernel
+from ort_py.devices import HOST
 from ort_py.dtypes import DataType, numpy_dtype
 from ort_py.errors import InvalidArgument
 from ort_py_array.batch_normalization import KERNELS
 from ort_py_array.checks import normalized_axis
+from ort_py_array.parts import LARGE_PART, by_parts, converted, rounded_by_parts, widened_by_parts
 from ort_py_array.precision import mean_along, rounded, widened
 from ort_py_array.row_norms import row_kernel
 
@@ -36,7 +38,7 @@ _SHORT = 4096
 
 
 def standardized(
-    xp: Any,
+    ctx: KernelContext,
     x: Array,
     axes: tuple[int, ...],
     epsilon: float,
@@ -46,7 +48,7 @@ def standardized(
     """Subtract the mean and divide by the deviation over the last axes; `x` is left alone, unless it is `out`.
 
     Args:
-        xp: Array module.
+        ctx: Context of the node.
         x: float32 or float64, C-contiguous.
         axes: The last axes, in order.
         epsilon: Added to the variance.
@@ -60,23 +62,55 @@ def standardized(
     lead = x.shape[: x.ndim - len(axes)]
     count = prod(x.shape[x.ndim - len(axes) :])
     rows = x.reshape((prod(lead), count))
-    short = count <= _SHORT
-    mean = (xp.einsum("rc->r", rows) if short else xp.sum(rows, axis=1)).reshape((-1, 1)) / x.dtype.type(count)
-    centred = rows - mean if out is None else xp.subtract(rows, mean, out.reshape(rows.shape))
-    squares = xp.einsum("rc,rc->r", centred, centred) if short else xp.sum(xp.multiply(centred, centred), axis=1)
-    inverse = 1 / xp.sqrt(squares.reshape((-1, 1)) / x.dtype.type(count) + x.dtype.type(epsilon))
-    by = inverse if factor is None else xp.multiply(inverse.reshape(lead), factor).reshape((-1, 1))
-    xp.multiply(centred, by, centred)
+    target = None if out is None else out.reshape(rows.shape)
+    by = None if factor is None else ctx.xp.broadcast_to(factor, lead).reshape((-1, 1))
+    if x.size <= LARGE_PART or ctx.device != HOST:
+        target, mean, inverse = _standardized_rows(ctx, rows, epsilon, by, target)
+    else:
+        xp = ctx.xp
+        results = xp.empty(rows.shape, x.dtype) if target is None else target
+        mean, inverse = xp.empty((rows.shape[0], 1), x.dtype), xp.empty((rows.shape[0], 1), x.dtype)
+
+        def part(start: int, stop: int) -> None:
+            some = slice(start, stop)
+            here = None if by is None else by[some]
+            _, mean[some], inverse[some] = _standardized_rows(ctx, rows[some], epsilon, here, results[some])
+
+        ctx.parallel_for(rows.shape[0], max(1, LARGE_PART // count), part)
+        target = results
     kept = (*lead, *(1 for _ in axes))
-    return centred.reshape(x.shape) if out is None else out, mean.reshape(kept), inverse.reshape(kept)
+    return target.reshape(x.shape) if out is None else out, mean.reshape(kept), inverse.reshape(kept)
+
+
+def _standardized_rows(
+    ctx: KernelContext, rows: Array, epsilon: float, factor: Array | None, out: Array | None
+) -> tuple[Array, Array, Array]:
+    """`standardized` for the last axis of a matrix; `factor` is a column."""
+    xp, count, kind = ctx.xp, rows.shape[1], rows.dtype.type
+    short = count <= _SHORT
+    mean = (xp.einsum("rc->r", rows) if short else xp.sum(rows, axis=1)).reshape((-1, 1)) / kind(count)
+    check = ctx.check_time if rows.size > LARGE_PART else _no_check
+    check()
+    centred = rows - mean if out is None else xp.subtract(rows, mean, out)
+    check()
+    squares = xp.einsum("rc,rc->r", centred, centred) if short else xp.sum(xp.multiply(centred, centred), axis=1)
+    inverse = 1 / xp.sqrt(squares.reshape((-1, 1)) / kind(count) + kind(epsilon))
+    check()
+    xp.multiply(centred, inverse if factor is None else xp.multiply(inverse, factor), centred)
+    return centred, mean, inverse
+
+
+def _no_check() -> None:
+    """Do nothing: the rows are few."""
 
 
 def _stash(xp: Any, ctx: KernelContext, x: Array, stash_type: int) -> Array:
     """`x` in the type that statistics are formed in, never less precise than `x` itself."""
     if x.dtype == xp.float64 or stash_type in (DataType.FLOAT, DataType.DOUBLE):
-        return x if x.dtype == xp.float64 else x.astype(numpy_dtype(stash_type), copy=False)
+        kind = numpy_dtype(stash_type)
+        return x if x.dtype in (xp.float64, kind) else converted(ctx, x, kind)
     if stash_type in (DataType.FLOAT16, DataType.BFLOAT16):
-        return widened(xp, x)
+        return widened_by_parts(ctx, x)
     raise InvalidArgument(
         f"stash_type is {stash_type}, which is not a floating-point type.",
         where=ctx.node.location,
@@ -127,7 +161,7 @@ def layer_normalization(
     wide = _stash(xp, ctx, x, stash_type)
     count = len(ctx.node.outputs)
     first = out[0] if isinstance(out, tuple) else out
-    y, mean, inverse = standardized(xp, wide, axes, epsilon, None, first if wide.dtype == x.dtype else None)
+    y, mean, inverse = standardized(ctx, wide, axes, epsilon, None, first if wide.dtype == x.dtype else None)
     y = _scaled_last(ctx, x, y, scale, bias, first)
     if count == 1:
         return (y,)
@@ -144,16 +178,24 @@ def _scaled_last(
     `y` is overwritten; it may be `out`.
     """
     xp = ctx.xp
+
+    def multiply(target: Array, factor: Array) -> None:
+        xp.multiply(target, factor, target)
+
+    def add(target: Array, summand: Array) -> None:
+        xp.add(target, summand, target)
+
     try:
+        xp.broadcast_to(scale, y.shape)
         if y.dtype == x.dtype:
-            xp.multiply(y, scale, y)
+            by_parts(ctx, multiply, y, scale)
             if bias is not None:
-                xp.add(y, bias, y)
+                by_parts(ctx, add, y, bias)
             return rounded(y, x.dtype, out)
-        y = rounded(y, x.dtype).astype(y.dtype)
-        xp.multiply(y, widened(xp, scale), y)
+        y = converted(ctx, rounded_by_parts(ctx, y, x.dtype), y.dtype)
+        by_parts(ctx, multiply, y, widened(xp, scale))
         if bias is not None:
-            xp.add(y, widened(xp, bias), y)
+            by_parts(ctx, add, y, widened(xp, bias))
     except ValueError as error:
         raise InvalidArgument(
             f"Scale of shape {list(scale.shape)}{'' if bias is None else f' or bias of shape {list(bias.shape)}'} does "
@@ -162,7 +204,7 @@ def _scaled_last(
             why=str(error),
             fix="Give them the shape of the normalised axes, or one that broadcasts to it.",
         ) from error
-    return rounded(y, x.dtype, out)
+    return rounded_by_parts(ctx, y, x.dtype, out)
 
 
 @kernel(
@@ -182,9 +224,19 @@ def rms_normalization(
     xp = ctx.xp
     axes = tuple(range(normalized_axis(axis, x.ndim, ctx.node.location), x.ndim))
     wide = _stash(xp, ctx, x, stash_type)
-    square = mean_along(xp, xp.multiply(wide, wide), axes)
     y = xp.empty(wide.shape, wide.dtype) if out is None or wide.dtype != x.dtype else out
-    xp.divide(wide, xp.sqrt(square + wide.dtype.type(epsilon)), y)
+
+    def squared(target: Array, some: Array) -> None:
+        xp.multiply(some, some, target)
+
+    def divided(target: Array, some: Array, by: Array) -> None:
+        xp.divide(some, by, target)
+
+    # The result's memory holds the squares first, unless it is the input's.
+    squares = by_parts(ctx, squared, xp.empty(wide.shape, wide.dtype) if out is not None else y, wide)
+    ctx.check_time()
+    root = xp.sqrt(mean_along(xp, squares, axes) + wide.dtype.type(epsilon))
+    by_parts(ctx, divided, y, wide, root)
     return _scaled_last(ctx, x, y, scale, None, out)
 
 
@@ -205,11 +257,15 @@ def instance_normalization(
     """
     xp = ctx.xp
     _channels(ctx, x, scale, bias)
-    wide = widened(xp, x)
+    wide = widened_by_parts(ctx, x)
     target = out if wide.dtype == x.dtype else None
-    y, _, _ = standardized(xp, wide, tuple(range(2, x.ndim)), epsilon, widened(xp, scale), target)
-    xp.add(y, _per_channel(widened(xp, bias), x.ndim), y)
-    return rounded(y, x.dtype, out)
+    y, _, _ = standardized(ctx, wide, tuple(range(2, x.ndim)), epsilon, widened(xp, scale), target)
+
+    def add(target: Array, summand: Array) -> None:
+        xp.add(target, summand, target)
+
+    by_parts(ctx, add, y, _per_channel(widened(xp, bias), x.ndim))
+    return rounded_by_parts(ctx, y, x.dtype, out)
 
 
 @kernel("GroupNormalization", since=21, out=True, inplace=((0, 0),))
@@ -229,10 +285,16 @@ def group_normalization(
     _channels(ctx, x, scale, bias)
     wide = _stash(xp, ctx, x, stash_type)
     y = _grouped(ctx, wide, num_groups, epsilon, out if wide.dtype == x.dtype else None).reshape(x.shape)
-    y = rounded(y, x.dtype).astype(y.dtype, copy=False)
-    xp.multiply(y, _per_channel(widened(xp, scale), x.ndim), y)
-    xp.add(y, _per_channel(widened(xp, bias), x.ndim), y)
-    return out if out is not None and y.dtype == x.dtype else rounded(y, x.dtype, out)
+    if y.dtype != x.dtype:
+        y = converted(ctx, rounded_by_parts(ctx, y, x.dtype), y.dtype)
+
+    def scaled(target: Array, factor: Array, summand: Array) -> None:
+        xp.multiply(target, factor, target)
+        xp.add(target, summand, target)
+
+    parameters = [_per_channel(widened(xp, one), x.ndim) for one in (scale, bias)]
+    by_parts(ctx, scaled, y, *parameters)
+    return out if out is not None and y.dtype == x.dtype else rounded_by_parts(ctx, y, x.dtype, out)
 
 
 @kernel("GroupNormalization", since=18)
@@ -265,7 +327,7 @@ def _grouped(ctx: KernelContext, x: Array, groups: int, epsilon: float, out: Arr
         size *= dim
     shape = (x.shape[0], groups, size)
     target = None if out is None else out.reshape(shape)
-    return standardized(ctx.xp, x.reshape(shape), (2,), epsilon, None, target)[0]
+    return standardized(ctx, x.reshape(shape), (2,), epsilon, None, target)[0]
 
 
 @kernel("LRN", since=1, until=13, out=True, inplace=((0, 0),))

@@ -114,6 +114,9 @@ def dequantize_linear(
     dtype = numpy_dtype(output_dtype) if output_dtype else scale.dtype
     factor = _laid_out(ctx, x, scale, scale, axis, block_size)
     # Differences of 32-bit integers are exact in float64 only; those of all narrower types are in float32.
+    if x.size > LARGE_PART:
+        zero = None if zero_point is None else _laid_out(ctx, x, scale, zero_point, axis, block_size)
+        return _dequantized_by_parts(ctx, x, factor, zero, xp.empty(x.shape, dtype) if out is None else out)
     wide = xp.float64 if x.dtype.kind in "iu" and x.dtype.itemsize > 2 and zero_point is not None else xp.float32
     if out is not None and out.dtype == wide:
         out[...] = x
@@ -125,6 +128,19 @@ def dequantize_linear(
     y = y.astype(xp.float32, copy=False)
     xp.multiply(y, factor.astype(xp.float32), y)
     return rounded(y, dtype, out)
+
+
+def _dequantized_by_parts(ctx: KernelContext, x: Array, factor: Array, zero: Array | None, out: Array) -> Array:
+    xp = ctx.xp
+    wide = xp.float64 if x.dtype.kind in "iu" and x.dtype.itemsize > 2 and zero is not None else xp.float32
+
+    def step(target: Array, some: Array, factors: Array, *zeros: Array) -> None:
+        y = some.astype(wide)
+        if zeros:
+            xp.subtract(y, zeros[0].astype(wide), y)
+        rounded(xp.multiply(y.astype(xp.float32, copy=False), factors.astype(xp.float32)), target.dtype, target)
+
+    return by_parts(ctx, step, out, x, factor, *(() if zero is None else (zero,)))
 
 
 @kernel("DynamicQuantizeLinear", since=11, outputs=3, out=True)

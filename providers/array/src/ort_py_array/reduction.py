@@ -15,7 +15,8 @@ from typing import Any, TypeAlias
 from ort_py.contracts.graph_view import Array
 from ort_py.contracts.kernel import KernelCallable, KernelContext, KernelDef
 from ort_py_array.checks import constant_input, host_ints, normalized_axes
-from ort_py_array.precision import is_narrow, rounded, widened
+from ort_py_array.parts import converted, widened_by_parts
+from ort_py_array.precision import is_narrow, rounded
 from ort_py_array.two_forms import two_forms
 
 _Formula: TypeAlias = Callable[[Any, Array, tuple[int, ...], bool, Array | None], Array]
@@ -118,9 +119,9 @@ def reduction(formula: _Formula, ctx: KernelContext) -> KernelCallable:
         dtype = x.dtype
         target = out
         if dtype.itemsize == 2 and is_narrow(dtype):
-            x, target = widened(xp, x), None
+            x, target = widened_by_parts(ctx, x), None
         elif dtype.kind in "iu" and formula in _THROUGH_FLOAT:
-            x, target = x if formula is _l2 else x.astype(xp.float64), None
+            x, target = x if formula is _l2 else converted(ctx, x, xp.float64), None
         try:
             result = formula(xp, x, axes, keepdims, target)
         except (IndexError, ValueError):

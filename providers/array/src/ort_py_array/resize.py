@@ -135,7 +135,9 @@ def upsample(ctx: KernelContext) -> KernelCallable:
             raise shape_error(
                 "Upsample takes pictures of shape (n, c, h, w) before opset 7.", ctx.node.location, [x.shape]
             )
-        factors = [float(s) for s in (attribute if attribute is not None else scales.tolist())]
+        factors = [
+            float(s) for s in (attribute if attribute is not None else scales.reshape(-1)[: x.ndim + 1].tolist())
+        ]
         _check(ctx, range(x.ndim), None, factors)
         plans = [
             Axis(axis, size, _out_size(size, factor), factor, 0.0, 1.0)
