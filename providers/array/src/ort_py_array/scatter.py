@@ -58,7 +58,7 @@ def _combine(ctx: KernelContext) -> _Combine:
                 part = target[places]
                 combine(part, given, out=part)
             else:
-                for start in range(0, len(places), LARGE_PART):
+                for start in range(0, places.shape[0], LARGE_PART):
                     ctx.check_time()
                     some = slice(start, start + LARGE_PART)
                     combine.at(target, places[some], given[some] if given.ndim else given)

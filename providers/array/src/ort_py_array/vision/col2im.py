@@ -109,18 +109,17 @@ def _add_up(ctx: KernelContext, y: Array, columns: Array, layout: _Layout) -> No
     columns = columns.transpose(layout.order)
     some = max(1, _ELEMENTS // prod(y.shape[1:])) if ctx.device == HOST else rows
 
+    def add(target: Array, summand: Array) -> None:
+        ctx.xp.add(target, summand, target)
+
     def part(start: int, stop: int) -> None:
         for first in range(start, stop, some):
             chosen = slice(first, min(first + some, stop))
             source, target = widened_by_parts(ctx, columns[chosen]), y[chosen]
             for read, write in layout.steps:
-                by_parts(ctx, _add, target[write], source[read])
+                by_parts(ctx, add, target[write], source[read])
 
     ctx.parallel_for(rows, some, part)
-
-
-def _add(target: Array, some: Array) -> None:
-    target += some
 
 
 def _lay_out(ctx: KernelContext, y: Array, columns: Array, layout: _Layout) -> None:
