@@ -68,6 +68,9 @@ def quantize_linear(
     shift = None if zero_point is None else _laid_out(ctx, x, scale, zero_point, axis, block_size)
     if shift is not None and dtype.name in SUB_BYTE:
         shift = shift.astype(xp.int8)
+    if x.size > LARGE_PART and not precision:
+        made = xp.empty(x.shape, dtype) if out is None else out
+        return _quantized_by_parts(ctx, x, divisor, shift, bool(saturate), made)
     if precision:
         kind = numpy_dtype(precision)
         ratio = widened(xp, (x.astype(kind) / divisor.astype(kind)).astype(kind))
@@ -76,10 +79,6 @@ def quantize_linear(
         divisor = divisor.astype(ratio.dtype)
         if divisor.ndim == 0 and dtype.name not in SUB_BYTE and integer_range(dtype) is not None:
             return quantized_by_one(ctx, ratio, divisor, shift, dtype, out)
-        if ratio.size > LARGE_PART:
-            return _quantized_by_parts(
-                ctx, ratio, divisor, shift, bool(saturate), xp.empty(x.shape, dtype) if out is None else out
-            )
         ratio = ratio / divisor
     if ratio.ndim == 0:
         ratio = xp.asarray(ratio)
@@ -92,7 +91,9 @@ def _quantized_by_parts(
     xp = ctx.xp
 
     def step(target: Array, some: Array, divisors: Array, *shifts: Array) -> None:
-        target[...] = quantized(xp, some / divisors, shifts[0] if shifts else None, target.dtype, saturate)
+        wide = widened(xp, some) if some.dtype.kind != "i" else some.astype(xp.float32)
+        ratio = xp.divide(wide, divisors.astype(wide.dtype))
+        target[...] = quantized(xp, ratio, shifts[0] if shifts else None, target.dtype, saturate)
 
     return by_parts(ctx, step, out, x, divisor, *(() if shift is None else (shift,)))
 
