@@ -11,7 +11,8 @@ from onnx import TensorProto, helper
 
 import ort_py as ort
 from ort_py.errors import InvalidArgument
-from ort_py_array import pooling
+from ort_py_array import kernel_defs, pooling
+from ort_py_kit.kernel_runner import run_kernel
 from ort_py_kit.tolerances import assert_close
 
 from .oracle import BF16, run, sample
@@ -154,3 +155,11 @@ def test_a_hostile_kernel_takes_no_time(operator: str) -> None:
     (y,) = ort.InferenceSession(model.SerializeToString(), options).run(None, {"x": x})
     expected = {"MaxPool": 3, "AveragePool": 2, "LpPool": np.sqrt(14)}[operator]
     assert_close(y, np.full((1, 1, 3), expected, np.float32))
+
+
+@pytest.mark.parametrize("operator", ["MaxPool", "LpPool"])
+def test_a_huge_window_over_no_pictures(operator: str) -> None:
+    """Its taps, which are billions, are not walked through."""
+    x = np.zeros((0, 1, 3), np.float32)
+    (y,) = run_kernel(kernel_defs(), operator, [x], kernel_shape=(2**31,), strides=(1,), pads=(2**31 - 1,) * 2)
+    assert y.shape == (0, 1, 2**31 + 1)

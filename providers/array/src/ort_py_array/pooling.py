@@ -126,6 +126,8 @@ def pool(
     xp = ctx.xp
     shape = (*x.shape[:2], *place.out)
     y = xp.empty(shape, x.dtype) if out is None else out
+    if not y.size:  # a window may have billions of taps where there is no picture to compare it with
+        return y
     results = y.reshape((shape[0] * shape[1], 1, *place.out))
     rows = x.reshape(shape[0] * shape[1], 1, *place.size)
     some = max(1, _CACHE_BYTES // max(1, rows[:1].nbytes))
@@ -137,8 +139,7 @@ def pool(
             chosen = slice(first, min(first + some, stop))
             _slid(ctx, rows[chosen], axes, fill, combine, results[chosen])
 
-    if y.size:
-        ctx.parallel_for(results.shape[0], some, part)
+    ctx.parallel_for(results.shape[0], some, part)
     return y
 
 
