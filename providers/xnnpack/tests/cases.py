@@ -209,7 +209,14 @@ def _others() -> Iterator[Case]:
             yield _one(made, IMAGE, sizes=_numbers(*IMAGE[:2], 5, 11))
 
 
-_FAMILIES = (_convolutions, _products, _elementwise, _movement, _windows, _root_mean_squares, _others)
+def _conversions() -> Iterator[Case]:
+    for zero in (np.int8(0), np.int8(-7), np.uint8(0), np.uint8(131)):
+        numbers: dict[str, Array] = {"s": np.array(0.047, np.float32), "z": np.array(zero)}
+        both = [node("QuantizeLinear", "x s z", "q"), node("DequantizeLinear", "q s z")]
+        yield Case(both, {"x": IMAGE}, numbers)
+
+
+_FAMILIES = (_convolutions, _products, _elementwise, _movement, _windows, _root_mean_squares, _others, _conversions)
 CASES = {
     f"{number} {case.nodes[0].op_type}": case
     for number, case in enumerate(case for family in _FAMILIES for case in family())

@@ -18,6 +18,8 @@ from ort_py.contracts import (
     SessionContext,
 )
 from ort_py_xnnpack.binding.library import open_library
+from ort_py_xnnpack.graph.flat_graph import FlatGraph
+from ort_py_xnnpack.graph.grids import Grids
 from ort_py_xnnpack.operators import is_heavy, refusal
 
 __all__ = ["XnnpackProvider"]
@@ -48,6 +50,7 @@ class XnnpackProvider(RegionProvider):
         self._threads = int(options["intra_op_num_threads"])
         self._expected = self._threads or max(1, context.threads)
         self._fast_math = context.fast_math
+        self._asked: tuple[GraphView, _Asked] | None = None
         self._few_bits_only = bool(options["few_bits_only"])
         if not self._few_bits_only:
             open_library()  # which few models need of one that only assists
@@ -69,8 +72,8 @@ class XnnpackProvider(RegionProvider):
 
     @property
     def dequantizes_constants(self) -> bool:
-        """Return whether weights should arrive as floating-point numbers: products are computed with those."""
-        return not self._few_bits_only
+        """False: products are computed with the integers, and other weights are dequantised when they are packed."""
+        return False
 
     @property
     def joins_readers(self) -> bool:
@@ -81,25 +84,72 @@ class XnnpackProvider(RegionProvider):
         """Look no further where the model has no weights of few bits, and nothing else is wanted."""
         if self._few_bits_only and not _has_few_bits(graph.nodes):
             return Capability((), tuple(Refusal(node.index, _OTHERS) for node in graph.nodes))
-        return super().get_capability(graph, kernels)
+        self._asked = graph, _Asked(graph)
+        try:
+            return super().get_capability(graph, kernels)
+        finally:
+            self._asked = None
 
     def refusal(self, node: NodeSpec, graph: GraphView) -> str | None:
         """See `operators`."""
-        return refusal(node, graph)
+        if self._few_bits_only and node.op_type in {"DequantizeLinear", "QuantizeLinear"}:
+            return _OTHERS
+        return self._known(graph).refusal(node)
 
     def group_refusal(self, nodes: Sequence[NodeSpec], graph: GraphView) -> str | None:
         """A call costs some 10 µs: it takes a product, or a large tensor."""
         if self._few_bits_only and not _has_few_bits(nodes):
             return _OTHERS
-        if self._claim_small or any(is_heavy(node, graph) or _is_large(node) for node in nodes):
+        known = self._known(graph)
+        if known.lacks_weights(nodes):
+            return "its weights are dequantised elsewhere"
+        if self._claim_small or any(known.is_heavy(node) or _is_large(node) for node in nodes):
             return None
         return f"does not pay: too little work for a call, no product and no tensor of {_LARGE:,} elements or more"
+
+    def _known(self, graph: GraphView) -> _Asked:
+        asked = self._asked
+        return asked[1] if asked is not None and asked[0] is graph else _Asked(graph)
 
     def compile(self, region: RegionView) -> CompiledRegion:
         """Describe it to XNNPACK and pack its weights."""
         from ort_py_xnnpack.execution.region import XnnpackRegion
 
         return XnnpackRegion(region, open_library(), self._expected, self._threads, fast_math=self._fast_math)
+
+
+class _Asked:
+    """What is known of a graph while it is asked which of its nodes XNNPACK runs.
+
+    Args:
+        graph: The graph.
+    """
+
+    def __init__(self, graph: GraphView) -> None:
+        self._flat = FlatGraph(graph, graph.constant)
+        self._grids = Grids(self._flat)
+        self._parts: dict[int, list[int]] = {}
+        for place, owner in enumerate(self._flat.owners):
+            self._parts.setdefault(owner, []).append(place)
+
+    def refusal(self, node: NodeSpec) -> str | None:
+        """Explain why a node of the graph cannot be run, or return None."""
+        reasons = (refusal(self._flat, self._grids, place) for place in self._parts[node.index])
+        return next((reason for reason in reasons if reason is not None), None)
+
+    def is_heavy(self, node: NodeSpec) -> bool:
+        """Return whether a node pays for a region by itself."""
+        return any(is_heavy(self._flat.nodes[place]) for place in self._parts[node.index])
+
+    def lacks_weights(self, nodes: Sequence[NodeSpec]) -> bool:
+        """Return whether nodes read weights that another group dequantises."""
+        group = {place for node in nodes for place in self._parts[node.index]}
+        for place in group:
+            for value in self._flat.nodes[place].inputs:
+                made = None if value is None else self._flat.maker(value.name)
+                if made is not None and made not in group and self._flat.is_dequantiser(made):
+                    return True
+        return False
 
 
 def _has_few_bits(nodes: Iterable[NodeSpec]) -> bool:

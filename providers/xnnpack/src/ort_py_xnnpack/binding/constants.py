@@ -10,10 +10,13 @@ __all__ = [
     "ADD",
     "BFLOAT16",
     "BLOCKS_OF_INT4",
+    "CHANNELS_OF_INT8",
+    "CHANNELS_OF_INT32",
     "DIVIDE",
     "EXTRA_BYTES",
     "FLOAT",
     "INFINITY",
+    "INT8",
     "MAXIMUM",
     "MINIMUM",
     "MULTIPLY",
@@ -21,6 +24,7 @@ __all__ = [
     "PRELU",
     "ROWS_OF_INT8",
     "SUBTRACT",
+    "UINT8",
     "Flag",
     "Reduction",
     "Unary",
@@ -31,6 +35,11 @@ NO_VALUE = 0xFFFFFFFF
 EXTRA_BYTES = 16
 """Bytes that kernels may read behind the end of what they are given."""
 FLOAT = 1
+INT8 = 3
+UINT8 = 4
+CHANNELS_OF_INT8 = 6
+CHANNELS_OF_INT32 = 7
+"""Integers with a scale for each entry of an axis."""
 ROWS_OF_INT8 = 9
 """Integers of 8 bits with a scale and a zero point a row, which are found in each run."""
 BLOCKS_OF_INT4 = 12

@@ -48,6 +48,10 @@ int xnn_delete_runtime(runtime_t runtime);
 
 int xnn_define_tensor_value(graph_t graph, int type, size_t rank, const size_t *shape, const void *data,
     uint32_t external_id, uint32_t flags, uint32_t *id);
+int xnn_define_quantized_tensor_value(graph_t graph, int type, int32_t zero_point, float scale, size_t rank,
+    const size_t *shape, const void *data, uint32_t external_id, uint32_t flags, uint32_t *id);
+int xnn_define_channelwise_quantized_tensor_value(graph_t graph, int type, const float *scales, size_t rank,
+    size_t channel_axis, const size_t *shape, const void *data, uint32_t external_id, uint32_t flags, uint32_t *id);
 int xnn_define_blockwise_quantized_tensor_value_v2(graph_t graph, int type, int32_t zero_point, const void *scales,
     size_t rank, size_t channel_axis, size_t block_size, const size_t *shape, const void *data,
     uint32_t external_id, uint32_t flags, int scale_type, uint32_t *id);

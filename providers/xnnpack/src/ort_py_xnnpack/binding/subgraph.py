@@ -13,9 +13,13 @@ from ort_py_xnnpack.binding._xnnpack import ffi
 from ort_py_xnnpack.binding.constants import (
     BFLOAT16,
     BLOCKS_OF_INT4,
+    CHANNELS_OF_INT8,
+    CHANNELS_OF_INT32,
     FLOAT,
+    INT8,
     NO_VALUE,
     ROWS_OF_INT8,
+    UINT8,
     Flag,
     check,
 )
@@ -45,26 +49,66 @@ class Subgraph:
         self._handle = ffi.gc(handle[0], library.c.xnn_delete_subgraph)
         self._number = ffi.new("uint32_t *")
 
-    def value(self, shape: Sequence[int], external: int = NO_VALUE, flag: int = 0, data: Any = ffi.NULL) -> int:
-        """A new value of float32, or the external one of a number."""
-        status = self._library.c.xnn_define_tensor_value(
-            self._handle, FLOAT, len(shape), list(shape), data, external, flag, self._number
-        )
-        check(status, "xnn_define_tensor_value", f"a value of shape {list(shape)}")
+    def value(
+        self,
+        shape: Sequence[int],
+        external: int = NO_VALUE,
+        flag: int = 0,
+        data: Any = ffi.NULL,
+        grid: tuple[float, int] | None = None,
+        *,
+        unsigned: bool = False,
+    ) -> int:
+        """A new value, or the external one of a number.
+
+        Args:
+            shape: Its sizes.
+            external: Its number, where it is external.
+            flag: Whether it is read or written, where it is external.
+            data: Where it is, if it is known.
+            grid: Scale and zero point of integers of 8 bits; float32 without.
+            unsigned: Whether these integers have no sign.
+        """
+        sizes = list(shape)
+        if grid is None:
+            status = self._library.c.xnn_define_tensor_value(
+                self._handle, FLOAT, len(sizes), sizes, data, external, flag, self._number
+            )
+        else:
+            kind, (scale, zero) = UINT8 if unsigned else INT8, grid
+            status = self._library.c.xnn_define_quantized_tensor_value(
+                self._handle, kind, zero, scale, len(sizes), sizes, data, external, flag, self._number
+            )
+        check(status, "xnn_define_tensor_value", f"a value of shape {sizes}")
         return int(self._number[0])
 
-    def input(self, number: int, shape: Sequence[int]) -> int:
-        """The external value of a number, which is read."""
-        return self.value(shape, number, Flag.INPUT)
+    def input(
+        self, number: int, shape: Sequence[int], grid: tuple[float, int] | None = None, *, unsigned: bool = False
+    ) -> int:
+        """The external value of a number, which is read; see `value`."""
+        return self.value(shape, number, Flag.INPUT, grid=grid, unsigned=unsigned)
 
-    def output(self, number: int, shape: Sequence[int]) -> int:
-        """The external value of a number, which is written."""
-        return self.value(shape, number, Flag.OUTPUT)
+    def output(
+        self, number: int, shape: Sequence[int], grid: tuple[float, int] | None = None, *, unsigned: bool = False
+    ) -> int:
+        """The external value of a number, which is written; see `value`."""
+        return self.value(shape, number, Flag.OUTPUT, grid=grid, unsigned=unsigned)
 
-    def constant(self, array: Array) -> int:
+    def constant(self, array: Array, grid: tuple[float, int] | None = None) -> int:
         """A value that is known. The array stays where it is until the runtime is made, or as long as it is needed."""
         self._kept.append(array)
-        return self.value(array.shape, data=address(array))
+        return self.value(array.shape, data=address(array), grid=grid)
+
+    def channels(self, array: Array, scales: Array, axis: int = 0) -> int:
+        """Integers of 8 or 32 bits that are known, with a scale for each entry of an axis."""
+        self._kept += (array, scales)
+        kind, sizes = CHANNELS_OF_INT8 if array.itemsize == 1 else CHANNELS_OF_INT32, list(array.shape)
+        status = self._library.c.xnn_define_channelwise_quantized_tensor_value(
+            self._handle, kind, ffi.cast("float *", scales.ctypes.data), len(sizes), axis, sizes, address(array),
+            NO_VALUE, 0, self._number,
+        )  # fmt: skip
+        check(status, "xnn_define_channelwise_quantized_tensor_value", f"weights of shape {sizes}")
+        return int(self._number[0])
 
     def blocks(self, numbers: Array, scales: Array, shape: tuple[int, int], size: int, middle: int) -> int:
         """Weights of 4 bits that are known, with a scale a block.

@@ -12,15 +12,19 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
-from ort_py.contracts import NodeSpec, RegionWeight, ValueSpec
+from ort_py.contracts import RegionWeight, ValueSpec
+from ort_py.dtypes import DataType
 from ort_py.errors import EPFail
 from ort_py_xnnpack.binding._xnnpack import ffi
 from ort_py_xnnpack.binding.constants import ADD, INFINITY, Flag, Reduction, Unary
 from ort_py_xnnpack.binding.memory import Array, padded
 from ort_py_xnnpack.binding.packing import PackedWeights
 from ort_py_xnnpack.binding.subgraph import Subgraph
-from ort_py_xnnpack.execution.kept_graph import KeptGraph
-from ort_py_xnnpack.operators import operator_of
+from ort_py_xnnpack.execution.plan import Plan
+from ort_py_xnnpack.graph.grids import BYTES, Grid
+from ort_py_xnnpack.operators import lower_integers, operator_of
+from ort_py_xnnpack.operators.bounds import UNBOUNDED, bound_of, is_counted
+from ort_py_xnnpack.operators.integers import Weights
 
 __all__ = ["Builder", "Order", "Refused", "Shape", "last"]
 
@@ -52,12 +56,12 @@ class Builder:
     """A region while it is described.
 
     Args:
-        view: The region.
+        plan: The region.
         subgraph: Its description.
         weights: The packed weights.
         sources: The region's constants by name.
-        inputs: Name and shape of each external input, in order.
-        outputs: Names of the outputs, whose external numbers follow.
+        inputs: Each external input and its shape, in order.
+        outputs: The outputs, whose external numbers follow.
         watches: Whether runs are declined that might lose NaN.
 
     Attributes:
@@ -68,18 +72,19 @@ class Builder:
 
     def __init__(
         self,
-        view: KeptGraph,
+        plan: Plan,
         subgraph: Subgraph,
         weights: PackedWeights,
         sources: Mapping[str, RegionWeight],
-        inputs: Sequence[tuple[str, Shape]],
-        outputs: Sequence[str],
+        inputs: Sequence[tuple[ValueSpec, Shape]],
+        outputs: Sequence[ValueSpec],
         *,
         watches: bool = True,
     ) -> None:
         self._watches = watches
         self.follows = True
-        self.graph = view
+        self._plan = plan
+        self.graph = plan.graph
         self.subgraph = subgraph
         self._weights = weights
         self._sources = sources
@@ -87,15 +92,21 @@ class Builder:
         self.kept: list[Array] = []
         self._forms: dict[str, dict[Order, int]] = {}
         self.shapes: dict[str, Shape] = {}
-        self._external = {name: len(inputs) + number for number, name in enumerate(outputs)}
+        self._external = {value.name: len(inputs) + number for number, value in enumerate(outputs)}
+        self._outputs = {value.name: value for value in outputs}
         self._flags: list[int] = []
         self._watched: set[int] = set()
         self._rounded: dict[int, int] = {}
         self._flag_number = len(inputs) + len(outputs)
         self._sizes: dict[int, Shape] = {}
-        for number, (name, shape) in enumerate(inputs):
-            self.shapes[name] = shape
-            self._forms[name] = {plain(len(shape)): self._noted(subgraph.input(number, shape), shape)}
+        self._grids: dict[int, Grid] = {}
+        self._given: dict[str, Grid] = {}
+        self._integers: dict[str, ValueSpec] = {}
+        self._bounds: dict[str, float] = {}
+        self._is_bounded = False
+        for number, (value, shape) in enumerate(inputs):
+            self.shapes[value.name] = shape
+            self._forms[value.name] = {plain(len(shape)): self._input(number, value, shape)}
 
     # What operators ask
 
@@ -122,7 +133,7 @@ class Builder:
 
     def order(self, *values: ValueSpec | None) -> Order:
         """The order in which operands of one rank are best read: one that exists for all, or else for the first."""
-        known = [self._forms[value.name] for value in values if value is not None and self._forms.get(value.name)]
+        known = [forms for value in values if value is not None and (forms := self._known_forms(value.name))]
         if not known:
             return plain(len(self.shape(values[0])))
         for order in known[0]:
@@ -138,16 +149,18 @@ class Builder:
         forms = self._forms.setdefault(name, {})
         if wanted not in forms:
             if self.is_constant(value):
-                forms[wanted] = self.number(self.constant(value).transpose(wanted))
-            else:
-                forms[wanted] = self._reordered(name, wanted)
+                forms[wanted] = self.number(self.constant(value).transpose(wanted), self.grid_of(value))
+            elif not forms and name in self._integers:
+                self._widen(name, wanted)
+        if wanted not in forms:
+            forms[wanted] = self._reordered(name, wanted)
         return forms[wanted]
 
-    def number(self, array: Array) -> int:
-        """A constant that is read in each run."""
-        copy = padded(np.asarray(array, np.float32))
+    def number(self, array: Array, grid: Grid | None = None) -> int:
+        """A constant that is read in each run: float32 numbers, or integers of a grid."""
+        copy = padded(np.asarray(array, np.float32) if grid is None else _signed(array))
         self.kept.append(copy)
-        return self._noted(self.subgraph.constant(copy), array.shape)
+        return self._noted(self.subgraph.constant(copy, _pair(grid)), array.shape, grid)
 
     def weight(
         self,
@@ -167,6 +180,21 @@ class Builder:
         array = padded(make(self.constant(value)))
         self._name((value, *also), array, f"{form} {array.shape}")
         return self.subgraph.constant(array)
+
+    def channels(self, held: Weights, form: str, make: Callable[[Array], Array], axis: int) -> tuple[int, int]:
+        """Integer weights with a scale for each output, and what is added to their products.
+
+        Args:
+            held: The weights.
+            form: Name of their layout.
+            make: Brings them into it.
+            axis: The axis of the layout along which the outputs lie.
+        """
+        numbers, bias = padded(make(held.numbers)), padded(held.bias)
+        name = f"{held.form} {form} {numbers.shape}"
+        self._name((held.value,), numbers, name)
+        self._name((held.value, held.added), bias, f"bias of {name}")
+        return self.subgraph.channels(numbers, held.scales, axis), self.subgraph.channels(bias, held.bias_scales)
 
     def blocks(
         self,
@@ -208,10 +236,7 @@ class Builder:
         chosen = plain(len(shape)) if order is None else order
         self.shapes[name] = shape
         stored = tuple(shape[axis] for axis in chosen)
-        if name in self._external and chosen == plain(len(shape)):
-            found = self._noted(self.subgraph.output(self._external.pop(name), stored), stored)
-        else:
-            found = self.between(stored)
+        found = self._target(name, chosen, stored, self.grid_of(value))
         self._forms.setdefault(name, {})[chosen] = found
         return found
 
@@ -221,9 +246,30 @@ class Builder:
         self.shapes[value.name] = shape
         self._forms.setdefault(value.name, {})[plain(len(shape))] = number
 
-    def between(self, shape: Shape) -> int:
-        """A value that no node of the model writes."""
-        return self._noted(self.subgraph.value(shape), shape)
+    def between(self, shape: Shape, grid: Grid | None = None) -> int:
+        """A value that no node of the model writes: of float32, or of integers of a grid."""
+        return self._noted(self.subgraph.value(shape, grid=_pair(grid)), shape, grid)
+
+    def grid(self, number: int) -> Grid | None:
+        """The grid of a value of XNNPACK's; None for float32."""
+        return self._grids.get(number)
+
+    def grid_of(self, value: ValueSpec | None) -> Grid | None:
+        """The grid of a value of the model; None for float32."""
+        assert value is not None
+        found = self._given.get(value.name)
+        return self._plan.grids.of(value) if found is None else found
+
+    def gives(self, value: ValueSpec, grid: Grid) -> None:
+        """Say which grid a value has that is not in the model."""
+        self._given[value.name] = grid
+
+    def stands_for(self, value: ValueSpec | None, integers: ValueSpec | None) -> None:
+        """Let a value be the numbers that integers stand for, which are found where they are read."""
+        assert value is not None
+        assert integers is not None
+        self.shapes[value.name] = self.shapes[integers.name]
+        self._integers[value.name] = integers
 
     def alias(
         self, value: ValueSpec | None, source: ValueSpec | None, moved: Callable[[Order], Order] | None = None
@@ -266,7 +312,7 @@ class Builder:
 
     def watch(self, number: int) -> None:
         """Let a run be declined if a value contains NaN or infinity, which its reader would lose."""
-        if not self._watches or number in self._watched:
+        if not self._watches or self._is_bounded or number in self._watched or number in self._grids:
             return
         self._watched.add(number)
         rank = len(self._sizes[number])
@@ -284,16 +330,21 @@ class Builder:
         Returns:
             Whether the flag is written, behind the outputs.
         """
-        self.add(self.graph)
+        self._add_nodes()
         for name, external in list(self._external.items()):
-            shape = self.shapes[name]
-            target = self._noted(self.subgraph.output(external, shape), shape)
-            forms = self._forms[name]
-            order = plain(len(shape))
-            if order in forms:
-                self.define("copy", forms[order], target, 0)
+            value = self._outputs[name]
+            # What is read in ONNX's order may be the external value itself.
+            number = self.read(value)
+            if name not in self._external:
+                continue
+            shape, grid = self.shape(value), self.grid_of(value)
+            if value.data_type is DataType.UINT8 and grid is not None:
+                target = self._noted(self.subgraph.output(external, shape, _unsigned(grid), unsigned=True), shape)
+                self.unary(Unary.CONVERT, number, target)
             else:
-                self._transposed(forms, order, shape, target)
+                target = self._noted(self.subgraph.output(external, shape, _pair(grid)), shape, grid)
+                self.define("copy", number, target, 0)
+            self.shapes.setdefault(name, shape)
         if not self._flags:
             return False
         flag = self.subgraph.output(self._flag_number, (1,))
@@ -308,61 +359,95 @@ class Builder:
             self.define("copy", total, flag, 0)
         return True
 
-    def add(self, graph: KeptGraph) -> None:
-        """Describe the nodes of a graph, fused ones by their parts."""
-        outer, self.graph = self.graph, graph
-        for node in graph.nodes:
-            inner = graph.function(node)
-            if inner is not None:
-                self._add_function(node, inner)
+    def _add_nodes(self) -> None:
+        """Describe the nodes, those that compute with integers alone by what they stand for."""
+        for place, node in enumerate(self.graph.nodes):
+            if place in self._plan.gone:
+                continue
+            found = self._plan.integers.get(place)
+            if found is not None:
+                lower_integers(self, found)
                 continue
             operator = operator_of(node.domain, node.op_type)
             assert operator is not None
+            counted = [value for value in node.inputs if value is not None and is_counted(value)]
+            self._is_bounded = all(self._bound(value) < UNBOUNDED for value in counted)
+            bound = bound_of(node, self._bound) if self._is_bounded else UNBOUNDED
             operator.lower(self, node)
-        self.graph = outer
+            for value in node.outputs:
+                if value is not None:
+                    self._bounds[value.name] = bound
+        self._is_bounded = False
 
-    def _add_function(self, node: NodeSpec, inner: KeptGraph) -> None:
-        # The values of a body have names of their own, which may be those of the region.
-        body = node.body
-        assert body is not None
-        outer = self.shapes, self._forms, self._constants, self._external, self._sources
-        given = [
-            (own, value.name) for own, value in zip(body.inputs, node.inputs, strict=False) if own and value is not None
-        ]
-        made = [
-            (own, value.name)
-            for own, value in zip(body.outputs, node.outputs, strict=False)
-            if own and value is not None
-        ]
-        self.shapes = {own: outer[0][name] for own, name in given if name in outer[0]}
-        self._forms = {own: outer[1].setdefault(name, {}) for own, name in given}
-        self._constants = {}
-        self._external = {own: outer[3][name] for own, name in made if name in outer[3]}
-        self._sources = {own: outer[4][name] for own, name in given if name in outer[4]}
-        self.add(inner)
-        for own, name in made:
-            outer[0][name], outer[1][name] = self.shapes[own], self._forms[own]
-            if own not in self._external:
-                outer[3].pop(name, None)
-        self.shapes, self._forms, self._constants, self._external, self._sources = outer
+    def _bound(self, value: ValueSpec) -> float:
+        """A number that no magnitude of a value exceeds; infinity where there is none."""
+        found = self._bounds.get(value.name)
+        if found is None and value.data_type in BYTES:
+            found = 256.0
+        if found is None and value.data_type is DataType.FLOAT and self.is_constant(value):
+            found = self._bounds[value.name] = float(np.abs(self.constant(value)).max(initial=0))
+        return UNBOUNDED if found is None or not found < UNBOUNDED else found
+
+    def _input(self, number: int, value: ValueSpec, shape: Shape) -> int:
+        grid = self.grid_of(value)
+        if value.data_type is not DataType.UINT8 or grid is None:
+            return self._noted(self.subgraph.input(number, shape, _pair(grid)), shape, grid)
+        given = self._noted(self.subgraph.input(number, shape, _unsigned(grid), unsigned=True), shape)
+        signed = self.between(shape, grid)
+        self.unary(Unary.CONVERT, given, signed)
+        return signed
+
+    def _target(self, name: str, order: Order, stored: Shape, grid: Grid | None) -> int:
+        """A value to write: the external one of a name, if that can be written directly."""
+        value = self._outputs.get(name)
+        direct = value is not None and value.data_type is not DataType.UINT8 and order == plain(len(stored))
+        if not direct or name not in self._external:
+            return self.between(stored, grid)
+        return self._noted(self.subgraph.output(self._external.pop(name), stored, _pair(grid)), stored, grid)
+
+    def _known_forms(self, name: str) -> dict[Order, int]:
+        """The forms of a value, or of the integers that stand for it."""
+        found = self._forms.get(name)
+        source = None if found else self._integers.get(name)
+        return (found or {}) if source is None else self._forms.get(source.name, {})
+
+    def _widen(self, name: str, order: Order) -> None:
+        """Find the numbers that integers stand for, in an order if it is there."""
+        known = self._forms[self._integers[name].name]
+        there = order if order in known else next(iter(known))
+        stored = self._sizes[known[there]]
+        target = self._target(name, there, stored, None)
+        self.unary(Unary.CONVERT, known[there], target)
+        self._forms.setdefault(name, {})[there] = target
 
     def _name(self, values: Sequence[ValueSpec | None], array: Array, form: str) -> None:
-        sources = [self._sources.get(value.name) for value in values if value is not None]
-        keys = [source.key for source in sources if source is not None]
-        if len(keys) == len(sources):
+        keys = [self._key(value) for value in values if value is not None]
+        if all(keys):
             self._weights.name(array, f"{' '.join(keys)} {form}")
 
-    def _noted(self, number: int, shape: Sequence[int]) -> int:
+    def _key(self, value: ValueSpec) -> str:
+        """A name that all sessions have for a constant; empty where there is none."""
+        source = self._sources.get(value.name)
+        if source is not None:
+            return source.key
+        node = self.graph.dequantiser(value.name)
+        if node is None:
+            return ""
+        keys = [self._key(one) for one in node.inputs if one is not None]
+        return f"dequantised {sorted(node.attributes.items())} {' '.join(keys)}" if all(keys) else ""
+
+    def _noted(self, number: int, shape: Sequence[int], grid: Grid | None = None) -> int:
         self._sizes[number] = tuple(shape)
+        if grid is not None:
+            self._grids[number] = grid
         return number
 
     def _reordered(self, name: str, order: Order) -> int:
         shape = self.shapes[name]
-        if order == plain(len(shape)) and name in self._external:
-            target = self._noted(self.subgraph.output(self._external.pop(name), shape), shape)
-        else:
-            target = self.between(tuple(shape[axis] for axis in order))
-        self._transposed(self._forms[name], order, shape, target)
+        forms = self._forms[name]
+        grid = self._grids.get(next(iter(forms.values())))
+        target = self._target(name, order, tuple(shape[axis] for axis in order), grid)
+        self._transposed(forms, order, shape, target)
         return target
 
     def _transposed(self, forms: Mapping[Order, int], order: Order, shape: Shape, target: int) -> None:
@@ -371,3 +456,16 @@ class Builder:
             self.reshape(source, target, tuple(shape[axis] for axis in order))
         else:
             self.transpose(source, target, tuple(there.index(axis) for axis in order))
+
+
+def _pair(grid: Grid | None) -> tuple[float, int] | None:
+    return None if grid is None else (grid.scale, grid.zero)
+
+
+def _unsigned(grid: Grid) -> tuple[float, int]:
+    return grid.scale, grid.zero + 128
+
+
+def _signed(array: Array) -> Array:
+    """Bytes with a sign."""
+    return (array ^ np.uint8(128)).view(np.int8) if array.dtype == np.uint8 else array

@@ -22,7 +22,6 @@ __all__ = ["XnnpackInstance"]
 _MOST_FORMS = 8
 """Sets of shapes that are remembered; the one that was not used for the longest time goes."""
 
-_FLOAT = np.dtype(np.float32)
 _asarray = np.asarray
 
 
@@ -39,6 +38,7 @@ class XnnpackInstance(RegionInstance):
         self, region: XnnpackRegion, threads: int, admit: Callable[[Sequence[Any]], RequiredOutputs] | None = None
     ) -> None:
         self._region = region
+        self._dtypes = region.dtypes
         self._threads = threads
         self._admit = admit
         self._forms: dict[Shapes, Form] = {}
@@ -75,11 +75,11 @@ class XnnpackInstance(RegionInstance):
             arrays.append(array)
             addresses.append(begin)
         results, written = self._results, self._written
-        for given, shape in zip(outputs, form.outputs, strict=True):
-            result = array = roomy(shape) if given is None or given.shape != shape else given
+        for given, shape, dtype in zip(outputs, form.outputs, self._dtypes, strict=True):
+            result = array = roomy(shape, dtype) if given is None or given.shape != shape else given
             begin = begin_of(array)
             if array is given and not can_be_overread(array, begin):
-                array = roomy(shape)  # what is written may be read again inside the region, beyond its end too
+                array = roomy(shape, dtype)  # what is written may be read again inside the region, beyond its end too
                 begin = begin_of(array)
             results.append(result)
             written.append(array)
@@ -127,7 +127,7 @@ class XnnpackInstance(RegionInstance):
             except Refused as error:
                 raise RunDeclined(error.what, early=True) from error
             if required is not None:
-                required.check(form.outputs, [_FLOAT] * len(form.outputs))
+                required.check(form.outputs, self._dtypes)
             if len(self._forms) >= _MOST_FORMS:
                 self._forms.pop(next(iter(self._forms))).runtime.close()
         self._forms[shapes] = form

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from ort_py.contracts import CompiledRegion, FrameResources, RegionInstance, RegionView
+from ort_py.dtypes import DataType, numpy_dtype
 from ort_py.errors import EPFail
 from ort_py_xnnpack.binding.library import Library
 from ort_py_xnnpack.binding.packing import PackedWeights
@@ -21,7 +22,8 @@ from ort_py_xnnpack.binding.subgraph import Subgraph
 from ort_py_xnnpack.execution.builder import Builder, Refused
 from ort_py_xnnpack.execution.form import Form, Shapes, are_alike
 from ort_py_xnnpack.execution.instance import XnnpackInstance
-from ort_py_xnnpack.execution.kept_graph import KeptGraph
+from ort_py_xnnpack.execution.plan import Plan
+from ort_py_xnnpack.graph.flat_graph import FlatGraph
 
 __all__ = ["XnnpackRegion"]
 
@@ -38,6 +40,9 @@ class XnnpackRegion(CompiledRegion):
         expected: Threads that runs are likely to have.
         threads: Threads of each run; 0 for those of its frame.
         fast_math: Whether NaN may be lost.
+
+    Attributes:
+        dtypes: Element types of its outputs.
     """
 
     def __init__(
@@ -47,18 +52,19 @@ class XnnpackRegion(CompiledRegion):
         self._refused: dict[Shapes, Refused] = {}
         self.threads = threads
         self._library = library
-        self._inputs = tuple(value.name for value in view.inputs)
-        self._outputs = tuple(value.name for value in view.outputs)
+        self._inputs = tuple(view.inputs)
+        self._outputs = tuple(view.outputs)
+        self.dtypes = [numpy_dtype(value.data_type or DataType.FLOAT) for value in view.outputs]
         found = {value.name: view.weight(value.name) for value in view.initializers}
         self._weights = {name: weight for name, weight in found.items() if weight is not None}
         self._held = [weight.held() for weight in self._weights.values()]
         self._packed_forms = view.packed_forms
-        self._graph = KeptGraph(view, self._constant)
+        self._plan = Plan.of(FlatGraph(view, self._constant))
         self._lock = threading.Lock()
         self._ready: dict[tuple[Shapes, int], Form] = {}
         shapes = [value.shape for value in view.inputs]
         known = all(shape is not None and all(isinstance(dim, int) for dim in shape) for shape in shapes)
-        if known or any(node.op_type == "MatMulNBits" for node in self._graph.nodes):
+        if known or any(node.op_type == "MatMulNBits" for node in self._plan.graph.nodes):
             # Weights of few bits are packed here in any case: with one row, and each run sets the number of rows.
             sizes = tuple(tuple(dim if isinstance(dim, int) else 1 for dim in shape or ()) for shape in shapes)
             with contextlib.suppress(Refused):  # then each run is declined
@@ -115,14 +121,14 @@ class XnnpackRegion(CompiledRegion):
         weights = PackedWeights(self._packed_forms)
         inputs = list(zip(self._inputs, shapes, strict=True))
         subgraph = Subgraph(self._library, len(self._inputs) + len(self._outputs) + 1)
-        builder = Builder(self._graph, subgraph, weights, self._weights, inputs, self._outputs, watches=self._watches)
+        builder = Builder(self._plan, subgraph, weights, self._weights, inputs, self._outputs, watches=self._watches)
         try:
             flagged = builder.describe()
             runtime = subgraph.runtime(weights, pools.of(self._library, threads))
             runtime.reshape(shapes)
         except EPFail as error:
             raise self._noted(shapes, error) from error
-        outputs = tuple(builder.shapes[name] for name in self._outputs)
+        outputs = tuple(builder.shapes[value.name] for value in self._outputs)
         return Form.of(runtime, outputs, builder.kept, generation, flagged=flagged, follows=builder.follows)
 
     def _told(self, form: Form, shapes: Shapes) -> None:

@@ -4,17 +4,25 @@ from __future__ import annotations
 
 import importlib
 from functools import cache
+from typing import TYPE_CHECKING
 
-from ort_py.contracts import GraphView, NodeSpec, ValueSpec
+from ort_py.contracts import NodeSpec, ValueSpec
 from ort_py.dtypes import DataType
+from ort_py_xnnpack.graph.flat_graph import FlatGraph
+from ort_py_xnnpack.graph.grids import Grids, grid_of
 from ort_py_xnnpack.operators.operator import Operator
 
-__all__ = ["FAMILIES", "is_heavy", "operator_of", "refusal"]
+if TYPE_CHECKING:
+    from ort_py_xnnpack.execution.builder import Builder
+    from ort_py_xnnpack.operators.integers import Integers
+
+__all__ = ["FAMILIES", "is_heavy", "lower_integers", "operator_of", "refusal"]
 
 _MS = "com.microsoft"
 
 FAMILIES: dict[str, str] = {
     "block_products": f"{_MS}:MatMulNBits",
+    "conversions": "DequantizeLinear QuantizeLinear",
     "convolution": "Conv ConvTranspose",
     "elementwise": (
         "Abs Add Clip Div Elu Gelu HardSigmoid HardSwish Identity LeakyRelu Max Min Mul Neg PRelu Relu "
@@ -46,11 +54,15 @@ def operator_of(domain: str, name: str) -> Operator | None:
     return operators[name]
 
 
-def refusal(node: NodeSpec, graph: GraphView) -> str | None:
-    """Explain why a node cannot be run here, or return None."""
-    inner = graph.function(node)
-    if inner is not None:
-        return next((reason for part in inner.nodes if (reason := refusal(part, inner)) is not None), None)
+def refusal(graph: FlatGraph, grids: Grids, place: int) -> str | None:
+    """Explain why a node of a graph cannot be run here, or return None.
+
+    Args:
+        graph: The graph.
+        grids: The grids of its integers.
+        place: Where the node is.
+    """
+    node = graph.nodes[place]
     operator = operator_of(node.domain, node.op_type)
     if operator is None:
         return "the XNNPACK provider does not support this operator"
@@ -59,34 +71,64 @@ def refusal(node: NodeSpec, graph: GraphView) -> str | None:
             f"version {node.since_version} of {node.op_type} has a different form; "
             f"versions from {operator.since} on are supported"
         )
-    for place, value in enumerate(node.inputs):
+    result = node.outputs[0]
+    if result is not None and graph.dequantiser(result.name) is node:
+        return _refusal_of_weights(graph, grids, result)
+    for index, value in enumerate(node.inputs):
         if value is None:
             continue
-        if place in operator.looked_at:
-            if graph.constant(value.name) is None:
-                return f"input {place} is not a constant"
-        elif (reason := _unfit(value)) is not None:
+        if index in operator.looked_at:
+            if not graph.is_known(value.name):
+                return f"input {index} is not a constant"
+        elif (reason := _unfit(value, operator.takes)) is not None:
             return reason
     for value in node.outputs:
-        reason = None if value is None else _unfit(value)
+        reason = None if value is None else _unfit(value, operator.gives)
         if reason is not None:
             return reason
+    if operator is operator_of("", "DequantizeLinear") or operator is operator_of("", "QuantizeLinear"):
+        grid = grid_of(node, graph)
+        if isinstance(grid, str):
+            return grid
+        if grids.differs(place):
+            return "the same integers are converted with another scale or zero point elsewhere"
     return operator.check(node, graph)
 
 
-def is_heavy(node: NodeSpec, graph: GraphView) -> bool:
+def lower_integers(builder: Builder, found: Integers) -> None:
+    """Describe a node that computes with integers."""
+    node = found.node
+    operator = operator_of("", node.op_type)
+    assert operator is not None
+    if found.weights is None:
+        found.clamp(builder, lambda one: operator.lower(builder, one))
+        return
+    from ort_py_xnnpack.operators import convolution, products
+
+    (convolution if node.op_type == "Conv" else products).lower_integers(builder, found)
+
+
+def is_heavy(node: NodeSpec) -> bool:
     """Return whether a node that can be run pays for a region by itself."""
-    inner = graph.function(node)
-    if inner is not None:
-        return any(is_heavy(part, inner) for part in inner.nodes)
     operator = operator_of(node.domain, node.op_type)
     return operator is not None and operator.heavy
 
 
-def _unfit(value: ValueSpec) -> str | None:
-    if value.data_type is not DataType.FLOAT:
+def _refusal_of_weights(graph: FlatGraph, grids: Grids, weights: ValueSpec) -> str | None:
+    """Explain why constants are not dequantised here: somebody else reads them."""
+    if weights.data_type is not DataType.FLOAT:
+        return "it does not give float32"
+    readers = [place for place in graph.readers(weights.name) if not graph.is_dequantiser(place)]
+    if any(refusal(graph, grids, place) is None for place in readers):
+        return None
+    return "no node that XNNPACK runs reads it"
+
+
+def _unfit(value: ValueSpec, kinds: frozenset[DataType]) -> str | None:
+    if value.data_type not in kinds:
         kind = "unknown" if value.data_type is None else value.data_type.onnx_name
-        return f"'{value.name}' is {kind}; float32 is supported"
+        names = " and ".join(sorted("float32" if one is DataType.FLOAT else one.onnx_name for one in kinds))
+        return f"'{value.name}' is {kind}; {names} {'is' if len(kinds) == 1 else 'are'} supported"
     if value.shape is None:
         return f"the rank of '{value.name}' is unknown"
     if len(value.shape) > _MOST_DIMENSIONS:

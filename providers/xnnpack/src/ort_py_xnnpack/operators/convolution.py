@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
@@ -13,8 +14,11 @@ from ort_py_xnnpack.operators.windows import Windows, as_two_axes, is_padded_for
 
 if TYPE_CHECKING:
     from ort_py_xnnpack.execution.builder import Builder
+    from ort_py_xnnpack.operators.integers import Integers
 
-__all__ = ["OPERATORS"]
+__all__ = ["OPERATORS", "lower_integers"]
+
+Arrange: TypeAlias = "Callable[[np.ndarray[Any, Any]], np.ndarray[Any, Any]]"
 
 
 def _channels_last(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
@@ -35,30 +39,62 @@ def _check(node: NodeSpec, graph: Constants) -> str | None:
     if not is_padded_forwards(node):
         return "its padding is negative"
     bias = node.inputs[2] if len(node.inputs) > 2 else None
-    if bias is not None and graph.constant(bias.name) is None:
+    if bias is not None and not graph.is_known(bias.name):
         return "its bias is not a constant"
     return None
 
 
 def _lower(builder: Builder, node: NodeSpec) -> None:
-    x, kernel = node.inputs[0], node.inputs[1]
+    kernel = node.inputs[1]
     bias = node.inputs[2] if len(node.inputs) > 2 else None
-    outputs, per_group, *_ = builder.shape(kernel)
+
+    def weights(form: str, arrange: Arrange, axis: int) -> tuple[int, int]:
+        added = NO_VALUE if bias is None else builder.weight(bias, "bias", np.asarray)
+        return builder.weight(kernel, form, arrange), added
+
+    _describe(builder, node, builder.shape(kernel), weights, (-INFINITY, INFINITY))
+
+
+def lower_integers(builder: Builder, found: Integers) -> None:
+    """Describe a convolution that computes with integers."""
+    held = found.weights
+    assert held is not None
+
+    def weights(form: str, arrange: Arrange, axis: int) -> tuple[int, int]:
+        return builder.channels(held, form, arrange, axis)
+
+    _describe(builder, found.node, held.numbers.shape, weights, found.limits)
+
+
+def _describe(
+    builder: Builder,
+    node: NodeSpec,
+    shape: tuple[int, ...],
+    weights: Callable[[str, Arrange, int], tuple[int, int]],
+    limits: tuple[float, float],
+) -> None:
+    """Describe a convolution.
+
+    Args:
+        builder: The builder.
+        node: The node.
+        shape: That of its kernel.
+        weights: Makes its kernel and its bias, of a name for the layout, what makes it, and the axis of the outputs.
+        limits: The smallest and the largest number that is written.
+    """
+    x = node.inputs[0]
+    outputs, per_group, *kernel = shape
     inputs = builder.shape(x)[1]
     groups = int(attribute(node, "group", 1))
-    windows = Windows.of(node, builder.shape(x)[2:], builder.shape(kernel)[2:])
+    windows = Windows.of(node, builder.shape(x)[2:], kernel)
     source, sizes = as_two_axes(builder, x)
     depthwise = per_group == 1 and groups == inputs and groups > 1
-    if depthwise:
-        filters = builder.weight(kernel, "depthwise", _depthwise)
-    else:
-        filters = builder.weight(kernel, "channels last", _channels_last)
-    added = NO_VALUE if bias is None else builder.weight(bias, "bias", np.asarray)
+    filters, added = weights(*(("depthwise", _depthwise, 3) if depthwise else ("channels last", _channels_last, 0)))
     target, done = restored(builder, node.outputs[0], (sizes[0], outputs, *windows.results))
     window = (*windows.padding, *windows.kernel, *windows.strides, *windows.dilations)
     many = (outputs // inputs, inputs) if depthwise else (groups, per_group, outputs // groups)
     name = "depthwise_convolution_2d" if depthwise else "convolution_2d"
-    builder.define(name, *window, *many, -INFINITY, INFINITY, source, filters, added, target, 0)
+    builder.define(name, *window, *many, *limits, source, filters, added, target, 0)
     done()
 
 

@@ -23,12 +23,13 @@ from ort_py_xnnpack.binding.constants import (
     SUBTRACT,
     Unary,
 )
-from ort_py_xnnpack.operators.operator import Check, Constants, Lower, Operator, attribute, constant
+from ort_py_xnnpack.graph.grids import BYTES
+from ort_py_xnnpack.operators.operator import FLOATS, Check, Constants, Lower, Operator, attribute, constant
 
 if TYPE_CHECKING:
     from ort_py_xnnpack.execution.builder import Builder, Order
 
-__all__ = ["OPERATORS"]
+__all__ = ["OPERATORS", "bounds"]
 
 _SATURATED = 110.0
 """Argument from which a sigmoid is 1 or, with the opposite sign, 0."""
@@ -92,7 +93,8 @@ def _hard_sigmoid(builder: Builder, node: NodeSpec) -> None:
     builder.unary(Unary.CLAMP, moved, builder.write(node.outputs[0], shape, order), 0.0, 1.0)
 
 
-def _bounds(node: NodeSpec, graph: Constants) -> tuple[float, float] | str:
+def bounds(node: NodeSpec, graph: Constants) -> tuple[float, float] | str:
+    """The smallest and the largest number that a Clip gives, or why it has none."""
     found = []
     for place, name, default in ((1, "min", -INFINITY), (2, "max", INFINITY)):
         number = constant(node, graph, place)
@@ -103,14 +105,14 @@ def _bounds(node: NodeSpec, graph: Constants) -> tuple[float, float] | str:
 
 
 def _check_clip(node: NodeSpec, graph: Constants) -> str | None:
-    found = _bounds(node, graph)
+    found = bounds(node, graph)
     return found if isinstance(found, str) else None
 
 
 def _clip(builder: Builder, node: NodeSpec) -> None:
-    bounds = _bounds(node, builder.graph)
-    assert not isinstance(bounds, str)
-    _unary(builder, node, Unary.CLAMP, *bounds)
+    found = bounds(node, builder.graph)
+    assert not isinstance(found, str)
+    _unary(builder, node, Unary.CLAMP, *found)
 
 
 def _same(builder: Builder, node: NodeSpec) -> None:
@@ -131,12 +133,13 @@ def _operand(builder: Builder, value: ValueSpec | None, order: Order) -> int:
         return builder.read(value, order)
     if builder.is_constant(value):
         array = builder.constant(value)
-        return builder.number(array.reshape((1,) * (len(order) - array.ndim) + array.shape).transpose(order))
+        moved = array.reshape((1,) * (len(order) - array.ndim) + array.shape).transpose(order)
+        return builder.number(moved, builder.grid_of(value))
     number = builder.read(value)
     if order == tuple(range(len(order))) or not shape:
         return number
     wide = tuple(shape[0] if axis == len(order) - 1 else 1 for axis in order)
-    target = builder.between(wide)
+    target = builder.between(wide, builder.grid(number))
     builder.reshape(number, target, wide)
     return target
 
@@ -174,7 +177,7 @@ OPERATORS = {
     "Gelu": Operator(_gelu),
     "HardSigmoid": Operator(_hard_sigmoid),
     "HardSwish": Operator(_function(Unary.HARD_SWISH)),
-    "Identity": Operator(_same),
+    "Identity": Operator(_same, takes=FLOATS | BYTES, gives=FLOATS | BYTES),
     "LeakyRelu": Operator(_leaky, _finite("alpha", 0.01)),
     "Max": Operator(_binary(MAXIMUM, watched=True), since=8),
     "Min": Operator(_binary(MINIMUM, watched=True), since=8),

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ort_py.contracts import NodeSpec
-from ort_py_xnnpack.operators.operator import Constants, Operator, attribute, constant, rank, shape_of
+from ort_py_xnnpack.graph.grids import BYTES
+from ort_py_xnnpack.operators.operator import FLOATS, Constants, Operator, attribute, constant, rank, shape_of
 
 if TYPE_CHECKING:
     from ort_py_xnnpack.execution.builder import Builder, Order, Shape
@@ -173,8 +174,10 @@ def _pad(builder: Builder, node: NodeSpec) -> None:
 
 
 def _moved(builder: Builder, node: NodeSpec, apart: Shape, axes: Order, shape: Shape) -> None:
-    split, moved = builder.between(apart), builder.between(tuple(apart[axis] for axis in axes))
-    builder.reshape(builder.read(node.inputs[0]), split, apart)
+    source = builder.read(node.inputs[0])
+    grid = builder.grid(source)
+    split, moved = builder.between(apart, grid), builder.between(tuple(apart[axis] for axis in axes), grid)
+    builder.reshape(source, split, apart)
     builder.transpose(split, moved, axes)
     builder.reshape(moved, builder.write(node.outputs[0], shape), shape)
 
@@ -203,16 +206,18 @@ def _check_blocks(node: NodeSpec, graph: Constants) -> str | None:
     return None if len(shape_of(node)) == 4 else "its data has not two axes besides the channels"
 
 
+_MOVED: dict[str, Any] = {"takes": FLOATS | BYTES, "gives": FLOATS | BYTES}
+
 OPERATORS = {
-    "Concat": Operator(_concat, _check_shape),
-    "DepthToSpace": Operator(_depth_to_space, _check_blocks),
-    "Flatten": Operator(_flatten, _check_shape),
+    "Concat": Operator(_concat, _check_shape, **_MOVED),
+    "DepthToSpace": Operator(_depth_to_space, _check_blocks, **_MOVED),
+    "Flatten": Operator(_flatten, _check_shape, **_MOVED),
     "Pad": Operator(_pad, _check_pad, looked_at=frozenset({1, 2, 3}), since=2),
-    "Reshape": Operator(_reshape, _check_shape, looked_at=frozenset({1})),
-    "Slice": Operator(_slice, _check_slice, looked_at=frozenset({1, 2, 3, 4})),
-    "SpaceToDepth": Operator(_space_to_depth, _check_blocks),
-    "Split": Operator(_split, _check_shape, looked_at=frozenset({1})),
-    "Squeeze": Operator(_squeeze, _check_shape, looked_at=frozenset({1})),
-    "Transpose": Operator(_transpose, _check_shape),
-    "Unsqueeze": Operator(_unsqueeze, _check_shape, looked_at=frozenset({1})),
+    "Reshape": Operator(_reshape, _check_shape, looked_at=frozenset({1}), **_MOVED),
+    "Slice": Operator(_slice, _check_slice, looked_at=frozenset({1, 2, 3, 4}), **_MOVED),
+    "SpaceToDepth": Operator(_space_to_depth, _check_blocks, **_MOVED),
+    "Split": Operator(_split, _check_shape, looked_at=frozenset({1}), **_MOVED),
+    "Squeeze": Operator(_squeeze, _check_shape, looked_at=frozenset({1}), **_MOVED),
+    "Transpose": Operator(_transpose, _check_shape, **_MOVED),
+    "Unsqueeze": Operator(_unsqueeze, _check_shape, looked_at=frozenset({1}), **_MOVED),
 }

@@ -12,12 +12,14 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 import numpy as np
 
 from ort_py.contracts import NodeSpec
+from ort_py.dtypes import DataType
 from ort_py.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
     from ort_py_xnnpack.execution.builder import Builder
 
 __all__ = [
+    "FLOATS",
     "Check",
     "Constants",
     "Lower",
@@ -31,11 +33,17 @@ __all__ = [
 ]
 
 
+FLOATS = frozenset({DataType.FLOAT})
+
+
 class Constants(Protocol):
     """An object that knows the constants of a graph."""
 
     def constant(self, name: str, /) -> np.ndarray[Any, Any] | None:
         """A constant; None where the value is none."""
+
+    def is_known(self, name: str) -> bool:
+        """Return whether a value is a constant."""
 
 
 Check: TypeAlias = "Callable[[NodeSpec, Constants], str | None]"
@@ -57,6 +65,7 @@ class Operator:
         looked_at: Inputs that must be constants, and are read when the node is described.
         heavy: Whether its work pays for a region by itself.
         since: The first version of the operator whose form is read.
+        takes, gives: Element types of its inputs, those aside that are looked at, and of its outputs.
     """
 
     lower: Lower
@@ -64,6 +73,8 @@ class Operator:
     looked_at: frozenset[int] = frozenset()
     heavy: bool = False
     since: int = 1
+    takes: frozenset[DataType] = FLOATS
+    gives: frozenset[DataType] = FLOATS
 
 
 def attribute(node: NodeSpec, name: str, default: Any) -> Any:

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 
 from ort_py.contracts import NodeSpec
 from ort_py_xnnpack.binding.constants import INFINITY, Flag, Reduction
-from ort_py_xnnpack.operators.operator import Constants, Lower, Operator, attribute, constant, rank
+from ort_py_xnnpack.graph.grids import BYTES
+from ort_py_xnnpack.operators.operator import FLOATS, Constants, Lower, Operator, attribute, constant, rank
 from ort_py_xnnpack.operators.windows import Windows, as_two_axes, is_padded_forwards, restored
 
 if TYPE_CHECKING:
@@ -132,7 +133,7 @@ def _check_global(node: NodeSpec, graph: Constants) -> str | None:
 
 OPERATORS = {
     "AveragePool": Operator(_average_pool, _check_average),
-    "MaxPool": Operator(_max_pool, _check),
+    "MaxPool": Operator(_max_pool, _check, takes=FLOATS | BYTES, gives=FLOATS | BYTES),
     "GlobalAveragePool": Operator(_global(Reduction.MEAN), _check_global),
     "GlobalMaxPool": Operator(_global(Reduction.MAXIMUM), _check_global),
     "ReduceMax": Operator(_reduction(Reduction.MAXIMUM), _check_reduction, looked_at=frozenset({1})),

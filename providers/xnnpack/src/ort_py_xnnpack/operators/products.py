@@ -12,8 +12,9 @@ from ort_py_xnnpack.operators.operator import Constants, Operator, attribute, co
 
 if TYPE_CHECKING:
     from ort_py_xnnpack.execution.builder import Builder
+    from ort_py_xnnpack.operators.integers import Integers
 
-__all__ = ["OPERATORS"]
+__all__ = ["OPERATORS", "lower_integers"]
 
 
 def _check_matmul(node: NodeSpec, graph: Constants) -> str | None:
@@ -44,6 +45,18 @@ def _matmul(builder: Builder, node: NodeSpec) -> None:
     wide = builder.between((1, *shape))
     builder.define("batch_matrix_multiply", *operands, wide, 0)
     builder.reshape(wide, builder.write(node.outputs[0], shape), shape)
+
+
+def lower_integers(builder: Builder, found: Integers) -> None:
+    """Describe a MatMul or Gemm that computes with integers."""
+    node, held = found.node, found.weights
+    assert held is not None
+    x = node.inputs[0]
+    across = node.op_type == "Gemm" and bool(attribute(node, "transB", 0))
+    columns = held.scales.size
+    filters, added = builder.channels(held, "rows", np.asarray if across else np.transpose, 0)
+    target = builder.write(node.outputs[0], (*builder.shape(x)[:-1], columns))
+    builder.define("fully_connected", *found.limits, builder.read(x), filters, added, target, 0)
 
 
 def _of_rank(builder: Builder, value: ValueSpec | None, count: int) -> int:

@@ -108,7 +108,7 @@ def as_two_axes(builder: Builder, value: ValueSpec | None) -> tuple[int, tuple[i
     if len(shape) == 4:
         return number, shape
     sizes = shape[0], 1, shape[2], shape[1]
-    wide = builder.between(sizes)
+    wide = builder.between(sizes, builder.grid(number))
     builder.reshape(number, wide, sizes)
     return wide, (shape[0], shape[1], 1, shape[2])
 
@@ -127,7 +127,7 @@ def restored(builder: Builder, value: ValueSpec | None, shape: tuple[int, ...]) 
     if len(shape) == 4:
         return builder.write(value, shape, order), lambda: None
     stored = shape[0], shape[2], shape[1]
-    wide = builder.between((shape[0], 1, *stored[1:]))
+    wide = builder.between((shape[0], 1, *stored[1:]), builder.grid_of(value))
 
     def narrow() -> None:
         builder.reshape(wide, builder.write(value, shape, order), stored)

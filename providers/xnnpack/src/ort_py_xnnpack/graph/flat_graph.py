@@ -1,0 +1,163 @@
+"""A graph without functions: fused nodes are replaced by those of their bodies, and ways lead to all constants.
+
+A DequantizeLinear of constants is a constant itself, which is computed where it is looked at. A view is valid only
+while a region is compiled or asked for, so this is a copy. It does not know operators.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from ort_py.contracts import GraphView, NodeSpec, ValueSpec
+
+__all__ = ["FlatGraph", "dequantised"]
+
+Array = np.ndarray[Any, Any]
+
+
+class FlatGraph:
+    """The nodes of a graph.
+
+    Args:
+        view: The graph.
+        find: Finds a constant of the graph by its name.
+
+    Attributes:
+        nodes: Its nodes, in order.
+        owners: For each node, the index of the node of the view that it is a part of.
+        outputs: Names of what the graph gives.
+    """
+
+    def __init__(self, view: GraphView, find: Callable[[str], Array | None]) -> None:
+        self._find = find
+        self._own: dict[str, Array] = {}
+        self._computed: dict[str, Array] = {}
+        found = [(node, part) for node in view.nodes for part in self._parts(node, view, {}, "")]
+        self.owners = tuple(owner.index for owner, _ in found)
+        self.nodes: tuple[NodeSpec, ...] = tuple(part for _, part in found)
+        self.outputs = frozenset(value.name for value in view.outputs)
+        self._makers = {
+            value.name: place for place, node in enumerate(self.nodes) for value in node.outputs if value is not None
+        }
+        self._readers: dict[str, list[int]] = {}
+        for place, node in enumerate(self.nodes):
+            for value in node.inputs:
+                if value is not None:
+                    self._readers.setdefault(value.name, []).append(place)
+
+    def constant(self, name: str, /) -> Array | None:
+        """A constant; None where the value is none."""
+        node = self.dequantiser(name)
+        if node is None:
+            return self._held(name)
+        if name not in self._computed:
+            self._computed[name] = dequantised(node, [self.value(one) for one in node.inputs])
+        return self._computed[name]
+
+    def is_known(self, name: str) -> bool:
+        """Return whether a value is a constant, without computing it."""
+        return self.dequantiser(name) is not None or self._held(name) is not None
+
+    def value(self, spec: ValueSpec | None) -> Array | None:
+        """A constant that is held, not one that is computed; None where it is absent or is none."""
+        return None if spec is None else self._held(spec.name)
+
+    def maker(self, name: str) -> int | None:
+        """The place of the node that writes a value; None where none does."""
+        return self._makers.get(name)
+
+    def readers(self, name: str) -> list[int]:
+        """The places of the nodes that read a value, once for each time."""
+        return self._readers.get(name, [])
+
+    def dequantiser(self, name: str) -> NodeSpec | None:
+        """The node that dequantises constants to a value; None where none does."""
+        place = self._makers.get(name)
+        if place is None:
+            return None
+        node = self.nodes[place]
+        if node.op_type != "DequantizeLinear" or node.domain:
+            return None
+        return node if all(one is None or self._held(one.name) is not None for one in node.inputs) else None
+
+    def is_dequantiser(self, place: int) -> bool:
+        """Return whether the node at a place dequantises constants."""
+        value = self.nodes[place].outputs[0]
+        return value is not None and self.dequantiser(value.name) is self.nodes[place]
+
+    def _held(self, name: str) -> Array | None:
+        found = self._own.get(name)
+        return self._find(name) if found is None else found
+
+    def _parts(
+        self, node: NodeSpec, view: GraphView, names: Mapping[str, str | None], prefix: str
+    ) -> Iterator[NodeSpec]:
+        inner, body = view.function(node), node.body
+        if inner is None or body is None:
+            yield self._renamed(node, names, prefix) if prefix else node
+            return
+        within = f"{prefix}{node.name}/"
+
+        def outer(value: ValueSpec | None) -> str | None:
+            return None if value is None else _name(value.name, names, prefix)
+
+        given: dict[str, str | None] = {
+            own: outer(value) for own, value in zip(body.inputs, node.inputs, strict=False) if own
+        }
+        given |= {own: outer(value) for own, value in zip(body.outputs, node.outputs, strict=False) if own and value}
+        for part in inner.nodes:
+            for value in part.inputs:
+                if value is not None and value.name not in given:
+                    found = inner.constant(value.name)
+                    if found is not None:
+                        self._own[within + value.name] = np.asarray(found)
+        for part in inner.nodes:
+            yield from self._parts(part, inner, given, within)
+
+    @staticmethod
+    def _renamed(node: NodeSpec, names: Mapping[str, str | None], prefix: str) -> NodeSpec:
+        def of(values: tuple[ValueSpec | None, ...]) -> tuple[ValueSpec | None, ...]:
+            found = []
+            for value in values:
+                name = None if value is None else _name(value.name, names, prefix)
+                found.append(None if value is None or name is None else replace(value, name=name))
+            return tuple(found)
+
+        return replace(node, name=prefix + node.name, inputs=of(node.inputs), outputs=of(node.outputs))
+
+
+def _name(name: str, names: Mapping[str, str | None], prefix: str) -> str | None:
+    return names.get(name, f"{prefix}{name}")
+
+
+def dequantised(node: NodeSpec, inputs: list[Array | None]) -> Array:
+    """The result of a DequantizeLinear: of whole tensors, along an axis, or in blocks.
+
+    Args:
+        node: The node.
+        inputs: The integers, their scales and their zero points.
+    """
+    data, scale, zero = [*inputs, None][:3]
+    assert data is not None
+    assert scale is not None
+    count, block = data.ndim, int(node.attributes.get("block_size", 0))
+    axis = int(node.attributes.get("axis", 1))
+
+    def laid(numbers: Array) -> Array:
+        wide = np.asarray(numbers).astype(np.float32)
+        if wide.size == 1:
+            return wide.reshape(())
+        if block:
+            return np.repeat(wide, block, axis % count)[tuple(slice(size) for size in data.shape)]
+        shape = [1] * count
+        shape[axis % count] = wide.size
+        return wide.reshape(shape)
+
+    real = np.asarray(data).astype(np.float32)
+    if zero is not None:
+        real = real - laid(zero)
+    return np.asarray(real * laid(scale), np.float32)
