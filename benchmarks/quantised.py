@@ -1,8 +1,9 @@
 """`python -m benchmarks.quantised [NAME …] [--threads N]`: 8-bit models on ort-py, onnxruntime and OpenVINO.
 
 ResNet-50 quantised by onnxruntime's own tool, between conversions (QDQ, activations of uint8 and of int8) and with
-QLinear operators, and MiniLM quantised at run time. The error is against onnxruntime on the quantised model: integers
-differ where a number lies at a half. OpenVINO is optional, as in `benchmarks.providers`.
+QLinear operators, SqueezeNet and ShuffleNet between conversions, and MiniLM quantised at run time. The error is against
+onnxruntime on the quantised model: integers differ where a number lies at a half. OpenVINO is optional, as in
+`benchmarks.providers`.
 """
 
 from __future__ import annotations
@@ -62,12 +63,13 @@ def _row(name: str, found: Mapping[str, Timing | Refused]) -> None:
     print(f"{name:16} {ours.fastest * 1e3:10.3f} {' '.join(times)} {' '.join(ratios)} {error:>8}", flush=True)
 
 
-def _resnet50(form: str, activations: str) -> Callable[[], tuple[Path, Feeds]]:
+def _network(name: str, form: str, activations: str) -> Callable[[], tuple[Path, Feeds]]:
     def make() -> tuple[Path, Feeds]:
-        path = _folder() / f"resnet50-{form}-{activations}.onnx"
+        path = _folder() / f"{name}-{form}-{activations}.onnx"
         if not path.exists():
-            _quantised(path, form, activations)
-        return path, {"gpu_0/data_0": _picture(100)}
+            _quantised(name, path, form, activations)
+        (given,) = onnx.load(path, load_external_data=False).graph.input
+        return path, {given.name: _picture(100)}
 
     return make
 
@@ -82,19 +84,22 @@ def _picture(seed: int) -> np.ndarray[Any, Any]:
     return np.random.default_rng(seed).standard_normal(_PICTURE, np.float32)
 
 
-def _quantised(path: Path, form: str, activations: str) -> None:
+def _quantised(name: str, path: Path, form: str, activations: str) -> None:
     """Calibrated on a few seeded pictures, weights with a scale a channel."""
     from onnxruntime.quantization import CalibrationDataReader, QuantFormat, QuantType, quantize_static
 
+    held = _folded(name, lambda: _with_weights(onnx.load(fetch(by_name(f"light-{name}")))))
+    (given,) = onnx.load(held, load_external_data=False).graph.input
+
     class Pictures(CalibrationDataReader):  # type: ignore[misc]  # onnxruntime has no types
         def __init__(self) -> None:
-            self._left: Iterator[Feeds] = iter([{"gpu_0/data_0": _picture(seed)} for seed in range(_CALIBRATED_WITH)])
+            self._left: Iterator[Feeds] = iter([{given.name: _picture(seed)} for seed in range(_CALIBRATED_WITH)])
 
         def get_next(self) -> Feeds | None:
             return next(self._left, None)
 
     quantize_static(
-        _folded("resnet50", lambda: _with_weights(onnx.load(fetch(by_name("light-resnet50"))))),
+        held,
         path,
         Pictures(),
         quant_format=QuantFormat[form],
@@ -162,9 +167,11 @@ def _minilm() -> tuple[Path, Feeds]:
 
 
 MODELS: Mapping[str, Callable[[], tuple[Path, Feeds]]] = {
-    "resnet50-qdq": _resnet50("QDQ", "QUInt8"),
-    "resnet50-qdq-s8": _resnet50("QDQ", "QInt8"),
-    "resnet50-qlinear": _resnet50("QOperator", "QUInt8"),
+    "resnet50-qdq": _network("resnet50", "QDQ", "QUInt8"),
+    "resnet50-qdq-s8": _network("resnet50", "QDQ", "QInt8"),
+    "resnet50-qlinear": _network("resnet50", "QOperator", "QUInt8"),
+    "squeezenet-qdq": _network("squeezenet", "QDQ", "QUInt8"),
+    "shufflenet-qdq": _network("shufflenet", "QDQ", "QUInt8"),
     "minilm-dynamic": _minilm,
 }
 """What is measured, by name."""

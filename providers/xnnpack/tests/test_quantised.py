@@ -280,6 +280,31 @@ def test_a_refusal_says_why(constants: dict[str, Array], kind: Any, reason: str)
     assert reason in str(placed.refusals)
 
 
+@pytest.mark.parametrize("op_type", ["MatMulInteger", "DynamicQuantizeLinear"])
+def test_what_is_not_exact_is_refused(op_type: str) -> None:
+    """Sums of 32 bits, and scales that a run finds: NumPy's kernels compute them."""
+    rng = np.random.default_rng(7)
+    x = rng.normal(0, 1, (5, 40)).astype(np.float32)
+    w = rng.integers(-127, 128, (40, 6)).astype(np.int8)
+    nodes = [
+        node("DynamicQuantizeLinear", "x", "q s z"),
+        node("MatMulInteger", "q w z", "p"),
+        node("Cast", "p", "c", to=1),
+        node("Mul", "c s", "y"),
+    ]
+    data = _model(nodes, {"x": x}, {"w": w}, kind=np.float32)
+    options = ort.SessionOptions()
+    options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
+    with ort.InferenceSession(
+        data, options, providers=[PROVIDER, "CPUExecutionProvider"], provider_options=[{"claim_small": True}, {}]
+    ) as session:
+        reasons = {one.op_type: str(one.refusals) for one in session.placement.nodes if one.provider != PROVIDER}
+        (found,) = session.run(None, {"x": x})
+    assert "XNNPACK" in reasons[op_type]
+    (wanted,) = ReferenceEvaluator(data).run(None, {"x": x})
+    np.testing.assert_allclose(found, wanted, rtol=1e-5)
+
+
 def test_weights_that_two_regions_read() -> None:
     """Weights are dequantised once, and a node between two products belongs to another provider."""
     rng = np.random.default_rng(8)

@@ -35,7 +35,6 @@ class FlatGraph:
     def __init__(self, view: GraphView, find: Callable[[str], Array | None]) -> None:
         self._find = find
         self._own: dict[str, Array] = {}
-        self._computed: dict[str, Array] = {}
         found = [(node, part) for node in view.nodes for part in self._parts(node, view, {}, "")]
         self.owners = tuple(owner.index for owner, _ in found)
         self.nodes: tuple[NodeSpec, ...] = tuple(part for _, part in found)
@@ -54,9 +53,7 @@ class FlatGraph:
         node = self.dequantiser(name)
         if node is None:
             return self._held(name)
-        if name not in self._computed:
-            self._computed[name] = dequantised(node, [self.value(one) for one in node.inputs])
-        return self._computed[name]
+        return dequantised(node, [self.value(one) for one in node.inputs])
 
     def is_known(self, name: str) -> bool:
         """Return whether a value is a constant, without computing it."""

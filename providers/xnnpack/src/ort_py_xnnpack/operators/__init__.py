@@ -40,6 +40,14 @@ FAMILIES: dict[str, str] = {
 """Operators of each family, with the domains of those that are not in ONNX. A family is a module of this package,
 imported when one of its operators is met."""
 
+_SUMS = "XNNPACK gives sums of products as integers of 8 bits or as float32, not as the 32 bits that this node wants"
+_REASONS = {
+    "ConvInteger": _SUMS,
+    "DynamicQuantizeLinear": "XNNPACK finds a scale for each row, ONNX one for all, and zero points differ too",
+    "MatMulInteger": _SUMS,
+}
+"""Why operators are not taken that XNNPACK seems to have."""
+
 _HOMES = {name: family for family, words in FAMILIES.items() for name in words.split()}
 _MOST_DIMENSIONS = 6
 
@@ -65,7 +73,7 @@ def refusal(graph: FlatGraph, grids: Grids, place: int) -> str | None:
     node = graph.nodes[place]
     operator = operator_of(node.domain, node.op_type)
     if operator is None:
-        return "the XNNPACK provider does not support this operator"
+        return _REASONS.get(node.op_type, "the XNNPACK provider does not support this operator")
     if node.since_version < operator.since:
         return (
             f"version {node.since_version} of {node.op_type} has a different form; "
