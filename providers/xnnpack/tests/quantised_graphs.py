@@ -95,7 +95,7 @@ class Graph:
         return found
 
     def worst(self, feeds: Mapping[str, Array], results: list[Array]) -> tuple[float, str]:
-        """How far results are from exact ones, in steps beyond a half, and where."""
+        """Return the largest distance of results from exact ones, in steps beyond a half, and where it is."""
         known = dict(feeds) | {step.value.name: one for step, one in zip(self.steps, results, strict=True)}
         worst, place = -1.0, ""
         for step in self.steps:

@@ -135,8 +135,9 @@ def _refusal_of_weights(graph: FlatGraph, grids: Grids, weights: ValueSpec) -> s
 def _unfit(value: ValueSpec, kinds: frozenset[DataType]) -> str | None:
     if value.data_type not in kinds:
         kind = "unknown" if value.data_type is None else value.data_type.onnx_name
-        names = " and ".join(sorted("float32" if one is DataType.FLOAT else one.onnx_name for one in kinds))
-        return f"'{value.name}' is {kind}; {names} {'is' if len(kinds) == 1 else 'are'} supported"
+        *names, last = sorted("float32" if one is DataType.FLOAT else one.onnx_name for one in kinds)
+        listed = f"{', '.join(names)} and {last} are" if names else f"{last} is"
+        return f"'{value.name}' is {kind}; {listed} supported"
     if value.shape is None:
         return f"the rank of '{value.name}' is unknown"
     if len(value.shape) > _MOST_DIMENSIONS:
