@@ -70,7 +70,7 @@ def _scale(number: float) -> Array:
 
 @pytest.mark.parametrize("block", range(8))
 def test_random_graphs(block: int) -> None:
-    """Check up to six nodes each: products, sums, pooling, functions, movement; some sizes known, run with other data."""
+    """Check graphs of up to six nodes: products, sums, pooling, functions, movement; some sizes known, run twice."""
     for seed in range(block * 25, block * 25 + 25):
         graph = drawn(seed)
         options = ort.SessionOptions()
