@@ -29,6 +29,10 @@ _LARGE = 16384
 
 _OTHERS = "it is not next to a product of weights of few bits, with which alone XNNPACK assists here"
 
+_ELSEWHERE = "its weights are dequantised in another group of nodes"
+
+_MOST_TRIES = 4
+
 _MOVES = frozenset({"Flatten", "Identity", "Reshape", "Squeeze", "Transpose", "Unsqueeze"})
 
 
@@ -84,9 +88,18 @@ class XnnpackProvider(RegionProvider):
         """Look no further where the model has no weights of few bits, and nothing else is wanted."""
         if self._few_bits_only and not _has_few_bits(graph.nodes):
             return Capability((), tuple(Refusal(node.index, _OTHERS) for node in graph.nodes))
-        self._asked = graph, _Asked(graph)
+        asked = _Asked(graph)
+        self._asked = graph, asked
         try:
-            return super().get_capability(graph, kernels)
+            found = super().get_capability(graph, kernels)
+            for _ in range(_MOST_TRIES):
+                if not asked.lacking:
+                    break
+                # The others of their groups need not go with them.
+                asked.refused |= asked.lacking
+                asked.lacking = set()
+                found = super().get_capability(graph, kernels)
+            return found
         finally:
             self._asked = None
 
@@ -102,7 +115,7 @@ class XnnpackProvider(RegionProvider):
             return _OTHERS
         known = self._known(graph)
         if known.lacks_weights(nodes):
-            return "its weights are dequantised elsewhere"
+            return _ELSEWHERE
         if self._claim_small or any(known.is_heavy(node) or _is_large(node) for node in nodes):
             return None
         return f"does not pay: too little work for a call, no product and no tensor of {_LARGE:,} elements or more"
@@ -123,17 +136,25 @@ class _Asked:
 
     Args:
         graph: The graph.
+
+    Attributes:
+        refused: Indices of nodes whose weights are dequantised by another group or provider.
+        lacking: Those that were found since.
     """
 
     def __init__(self, graph: GraphView) -> None:
         self._flat = FlatGraph(graph, graph.constant)
         self._grids = Grids(self._flat)
+        self.refused: set[int] = set()
+        self.lacking: set[int] = set()
         self._parts: dict[int, list[int]] = {}
         for place, owner in enumerate(self._flat.owners):
             self._parts.setdefault(owner, []).append(place)
 
     def refusal(self, node: NodeSpec) -> str | None:
         """Explain why a node of the graph cannot be run, or return None."""
+        if node.index in self.refused:
+            return _ELSEWHERE
         reasons = (refusal(self._flat, self._grids, place) for place in self._parts[node.index])
         return next((reason for reason in reasons if reason is not None), None)
 
@@ -144,11 +165,15 @@ class _Asked:
     def lacks_weights(self, nodes: Sequence[NodeSpec]) -> bool:
         """Return whether nodes read weights that another group dequantises."""
         group = {place for node in nodes for place in self._parts[node.index]}
-        for place in group:
-            for value in self._flat.nodes[place].inputs:
-                made = None if value is None else self._flat.maker(value.name)
-                if made is not None and made not in group and self._flat.is_dequantiser(made):
-                    return True
+        found = {self._flat.owners[place] for place in group if self._lacks(place, group)}
+        self.lacking |= found
+        return bool(found)
+
+    def _lacks(self, place: int, group: set[int]) -> bool:
+        for value in self._flat.nodes[place].inputs:
+            made = None if value is None else self._flat.maker(value.name)
+            if made is not None and made not in group and self._flat.is_dequantiser(made):
+                return True
         return False
 
 
