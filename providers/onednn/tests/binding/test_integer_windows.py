@@ -10,7 +10,13 @@ import pytest
 from ort_py_onednn.binding.constants import F32, Argument, Element
 from ort_py_onednn.binding.descriptors import Desc
 from ort_py_onednn.binding.engine import engine
-from ort_py_onednn.binding.integer_windows import WindowSums, has_window_sums, packed_factors, packed_weights
+from ort_py_onednn.binding.integer_windows import (
+    Residual,
+    WindowSums,
+    has_window_sums,
+    packed_factors,
+    packed_weights,
+)
 from ort_py_onednn.binding.own_code import OwnCode
 from ort_py_onednn.binding.widening import Widening
 from ort_py_onednn.execution.packed_weights import aligned
@@ -125,3 +131,31 @@ def test_bounds_hold_for_real_numbers() -> None:
     given = {Argument.SRC: wide, Argument.SRC_1: code.table, Argument.WEIGHTS: packed, Argument.BIAS: factors}
     found = _run(code, given, 1).view(np.float32).reshape(3, 8)
     np.testing.assert_array_equal(found, np.repeat(np.array([[100], [500], [400]], np.float32), 8, axis=1))
+
+
+@pytest.mark.parametrize("outputs", [8, 24, 32])
+@pytest.mark.parametrize("added", [Element.U8, Element.S8])
+@pytest.mark.parametrize("rounds", [False, True])
+def test_a_tensor_of_bytes_is_added(outputs: int, added: Element, rounds: bool) -> None:
+    """Behind a rounding or not, and in front of a slope, bounds and the last rounding."""
+    rng = np.random.default_rng(outputs)
+    x = rng.integers(0, 255, (2, 4, 3, 5), endpoint=True).astype(np.uint8)
+    w = rng.integers(-128, 127, (outputs, 4, 1, 1), endpoint=True).astype(np.int8)
+    other = rng.integers(int(LIMITS[added][0]), int(LIMITS[added][1]), (2, outputs, 3, 5), endpoint=True).astype(
+        TYPES[added]
+    )
+    desc, wide = _widened(x, (0, 0, 0, 0), 128)
+    residual = Residual(added, rounds, (0.5, -3.0), (0.25, 8.0), (-100.0, 90.0))
+    scales, bias = np.full(outputs, 2.0**-7), np.arange(outputs) / 4
+    factors = packed_factors(scales, bias, (-128.0, 127.0), 37, residual)
+    packed, target = packed_weights(w), Desc.channels_last(other.shape, Element.U8)
+    whole = Desc.plain(packed.shape, Element.S32), Desc.plain(factors.shape), target
+    code = WindowSums(engine().library, desc, *whole, (1, 1), (1, 1), (1, 1), residual)
+    given = {Argument.SRC: wide, Argument.SRC_1: code.table, Argument.WEIGHTS: packed, Argument.BIAS: factors}
+    given[Argument.post_op(0)] = other.transpose(0, 2, 3, 1)
+    found = _run(code, given, 2).reshape(2, 3, 5, outputs).transpose(0, 3, 1, 2)
+    real = _sums(_padded(x, (0, 0, 0, 0), 128), w, (1, 1), (1, 1)) * 2.0**-7 + bias[:, None, None]
+    real = np.clip(real, -128, 127)
+    real = np.rint(real) if rounds else real
+    real = 0.25 * (0.5 * real - 3 + other) + 8
+    np.testing.assert_array_equal(found, np.rint(np.clip(real, -100, 90)) + 37)

@@ -67,6 +67,10 @@ _OPCODES = {
 """Prefix, map and opcode of instructions of three operands: 66 is prefix 1; 0F, 0F38 and 0F3A are maps 1 to 3."""
 
 
+_HALVES = {"read16": (0, 0x10), "read8": (2, 0x7E), "read4": (1, 0x6E), "write16": (0, 0x11), "write8": (1, 0xD6)}
+"""Prefix and opcode of instructions on 128 bits and memory. Prefix 2 is F3."""
+
+
 class Constant(int):
     """A constant, by the place of its first byte behind the code."""
 
@@ -205,12 +209,24 @@ class Assembler:
         self.vex({"vcvtdq2ps": 0, "vcvtps2dq": 1}[name], 1, 0x5B, target, None, source)
 
     def half(self, name: str, register: int, place: At) -> None:
-        """Append an instruction on the lower 128 bits of a register and memory: ``write16``, ``write8`` or ``read4``.
+        """Append an instruction on the lower 128 bits of a register and memory; see `_HALVES`.
 
         The number says how many bytes are written or read.
         """
-        prefix, opcode = {"write16": (0, 0x11), "write8": (1, 0xD6), "read4": (1, 0x6E)}[name]
+        prefix, opcode = _HALVES[name]
         self._memory(prefix, 1, opcode, register, None, *place, whole=False)
+
+    def round(self, target: int, source: int) -> None:
+        """Append vroundps: to the nearest whole numbers, halves to even ones."""
+        self.vex(1, 3, 0x08, target, None, source, 0)
+
+    def exchange(self, target: int, source: int) -> None:
+        """Append vpshufd on 128 bits: the two words in the middle change places."""
+        self._append(1, 1, 0x70, target, None, source, 0xC0, b"", 0xD8, whole=False)
+
+    def upper(self, target: int, source: int) -> None:
+        """Append vpsrldq on 128 bits: the upper eight bytes are moved to the lower ones."""
+        self._append(1, 1, 0x73, 3 - self._first, target, source, 0xC0, b"", 8, whole=False)
 
     def insert(self, register: int, source: At, place: int) -> None:
         """Append vpinsrb from memory, into the lower 128 bits."""

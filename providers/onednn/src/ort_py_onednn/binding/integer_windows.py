@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from ort_py.lazy_dataclass import dataclass
 from ort_py_onednn.binding.assembler import (
     R8,
     R9,
@@ -41,7 +42,7 @@ from ort_py_onednn.binding.library import Library
 from ort_py_onednn.binding.own_code import BEGIN, OwnCode, placed
 from ort_py_onednn.binding.widening import CHANNELS, POP, PUSH, claim, padded, widening_code
 
-__all__ = ["BLOCK", "OUTPUTS", "WindowSums", "has_window_sums", "packed_factors", "packed_weights"]
+__all__ = ["BLOCK", "OUTPUTS", "Residual", "WindowSums", "has_window_sums", "packed_factors", "packed_weights"]
 
 BLOCK = 16
 """Outputs whose weights lie together."""
@@ -58,22 +59,35 @@ _CHUNK = 96
 _ORDER = (0, 1, 2, 3, 8, 9, 10, 11, 4, 5, 6, 7, 12, 13, 14, 15)
 """Outputs of a block in the order in which two registers hold them: packing registers takes halves in turns."""
 
-_LOWEST, _HIGHEST, _ZERO, _BLOCKS = 0, 32, 64, 96
-"""Bytes at which factors have the bounds and the zero point of a result, eight times each, and those of blocks."""
+(
+    _LOWEST,
+    _HIGHEST,
+    _ZERO,
+    _SLOPE,
+    _OFFSET,
+    _LAST_SLOPE,
+    _LAST_OFFSET,
+    _LAST_LOWEST,
+    _LAST_HIGHEST,
+    _BLOCKS,
+) = range(0, 320, 32)
+"""Bytes at which factors have numbers, eight times each: bounds and zero point of a result, what is done before and
+behind the addition of a tensor, bounds behind it; and those of blocks."""
 
 _PIXELS, _CHUNKS, _TAPS, _STEPS, _BLOCK_BYTES, _PIXEL_BYTES, _OUTPUTS, _STEPS_START = range(0, 64, 8)
 """Places in the table of `WindowSums`; the pixels' starts stand behind the taps."""
 
-_AT_SOURCE, _AT_RESULT, _AT_ALL_FACTORS, _AT_TABLE, _AT_ALL_WEIGHTS = (At(RDI, place) for place in (0, 8, 40, 48, 56))
+_AT_SOURCE, _AT_RESULT, _AT_ADDED = At(RDI), At(RDI, 8), At(RDI, 32)
+_AT_ALL_FACTORS, _AT_TABLE, _AT_ALL_WEIGHTS = At(RDI, 40), At(RDI, 48), At(RDI, 56)
 _FRAME = 64
 _AT_FACTORS, _AT_WEIGHTS, _AT_TARGET, _AT_STARTS, _AT_FULL = (At(RSP, 8 * place) for place in range(5))
 _SOURCES = (R8, R9, R10, R11, RBX, RSI)
 """Registers with the addresses of the pixels of a tile."""
 
 
-def _sums_code(result: Element) -> bytes:
-    """Code of ``void sums(struct { int16_t *source; void *target; int64_t count, next; void *, *factors, *table,
-    *weights; } *)`` for a type of results."""
+def _sums_code(result: Element, residual: tuple[Element, bool] | None) -> bytes:
+    """Code of ``void sums(struct { int16_t *source; void *target; int64_t count, next; void *added, *factors, *table,
+    *weights; } *)``; arguments as of `_write`."""
     a = Assembler()
     a.digits(BEGIN + PUSH)
     a.add_number(RSP, -_FRAME)
@@ -85,7 +99,7 @@ def _sums_code(result: Element) -> bytes:
     a.compare_whole(R14, R15)
     a.jump_if("at least", piece)
     _add_products(a)
-    _write(a, result)
+    _write(a, result, residual)
     a.add_number(R14, _ROWS)
     a.digits("e9")  # jmp tile
     a.jump(tile)
@@ -174,8 +188,14 @@ def _add_products(a: Assembler) -> None:
     a.jump_if("unequal", tap)
 
 
-def _write(a: Assembler, result: Element) -> None:
-    """Append code that writes the sums of a tile."""
+def _write(a: Assembler, result: Element, residual: tuple[Element, bool] | None) -> None:
+    """Append code that writes the sums of a tile.
+
+    Args:
+        a: The code.
+        result: The type of results.
+        residual: The type of a tensor that is added, and whether sums are rounded before.
+    """
     a.move(RDX, _AT_FACTORS)
     a.move(RBP, _AT_ALL_FACTORS)
     for one in range(2 * _ROWS if result != Element.S32 else 0):
@@ -184,9 +204,8 @@ def _write(a: Assembler, result: Element) -> None:
         a.do("vaddps", one, one, At(RDX, 64 + 32 * (one % 2)))
         a.do("vmaxps", one, one, At(RBP, _LOWEST))
         a.do("vminps", one, one, At(RBP, _HIGHEST))
-        if result != F32:  # bounds lie within the type then, so that what is rounded fits
-            a.change("vcvtps2dq", one, one)
-            a.do("vpaddd", one, one, At(RBP, _ZERO))
+        if residual is None and result != F32:
+            _round(a, one)
     a.move(RAX, R14)
     a.multiply(RAX, At(R13, _PIXEL_BYTES))
     a.add(RAX, _AT_TARGET)
@@ -194,27 +213,14 @@ def _write(a: Assembler, result: Element) -> None:
     a.subtract(RCX, R14)  # pixels that are left
     a.move(RDX, _AT_FULL)
     a.set_number(RBX, BLOCK)
+    if residual is not None:
+        a.move(RSI, _AT_ADDED)
+        a.subtract(RSI, _AT_RESULT)
     done = []
     for row in range(_ROWS):
-        first, second = 2 * row, 2 * row + 1
-        if result.nbytes == 4:
-            a.half("write16", first, At(RAX))
-            a.half("write16", second, At(RAX, 16))
-        else:
-            pack = "vpackuswb" if result == Element.U8 else "vpacksswb"
-            a.do("vpackssdw", first, first, second)
-            a.do(pack, first, first, first)
-            a.half("write8", first, At(RAX))
-        a.compare_whole(RDX, RBX)
-        narrow = a.jump_if("less")
-        a.vex(1, 3, 0x39, first, None, 15, 1)  # vextracti128
-        if result.nbytes == 4:
-            a.vex(1, 3, 0x39, second, None, 14, 1)
-            a.half("write16", 15, At(RAX, 32))
-            a.half("write16", 14, At(RAX, 48))
-        else:
-            a.half("write8", 15, At(RAX, 8))
-        a.land(narrow)
+        if residual is not None:
+            _add(a, (2 * row, 2 * row + 1), *residual)
+        _write_pixel(a, result, 2 * row)
         if row + 1 < _ROWS:
             a.add(RAX, At(R13, _PIXEL_BYTES))
             a.add_number(RCX, -1)
@@ -223,9 +229,69 @@ def _write(a: Assembler, result: Element) -> None:
         a.land(jump)
 
 
+def _round(a: Assembler, one: int) -> None:
+    """Append code that makes integers of numbers, which lie within the type already."""
+    a.change("vcvtps2dq", one, one)
+    a.do("vpaddd", one, one, At(RBP, _ZERO))
+
+
+def _add(a: Assembler, sums: tuple[int, int], element: Element, rounds: bool) -> None:
+    """Append code that adds the integers of a tensor that lies as the result does to the sums of a pixel."""
+    convert = 0x31 if element == Element.U8 else 0x21
+    a.move(R8, RAX)
+    a.add(R8, RSI)
+    a.compare_whole(RDX, RBX)
+    narrow = a.jump_if("less")
+    a.half("read16", 15, At(R8))
+    a.digits("e9")  # jmp read
+    read = a.jump()
+    a.land(narrow)
+    a.half("read8", 15, At(R8))
+    a.land(read)
+    a.exchange(15, 15)
+    a.vex(1, 2, convert, 14, None, 15)  # vpmovzxbd or vpmovsxbd
+    a.upper(15, 15)
+    a.vex(1, 2, convert, 15, None, 15)
+    for one, added in zip(sums, (14, 15), strict=True):
+        a.change("vcvtdq2ps", added, added)
+        if rounds:
+            a.round(one, one)
+        for slope, offset in ((_SLOPE, _OFFSET), (_LAST_SLOPE, _LAST_OFFSET)):
+            a.read(13, At(RBP, slope))
+            a.do("vfmadd213ps", one, 13, At(RBP, offset))
+            if slope == _SLOPE:
+                a.do("vaddps", one, one, added)
+        a.do("vmaxps", one, one, At(RBP, _LAST_LOWEST))
+        a.do("vminps", one, one, At(RBP, _LAST_HIGHEST))
+        _round(a, one)
+
+
+def _write_pixel(a: Assembler, result: Element, first: int) -> None:
+    """Append code that writes the numbers of two registers: the outputs of a block for a pixel."""
+    second = first + 1
+    if result.nbytes == 4:
+        a.half("write16", first, At(RAX))
+        a.half("write16", second, At(RAX, 16))
+    else:
+        pack = "vpackuswb" if result == Element.U8 else "vpacksswb"
+        a.do("vpackssdw", first, first, second)
+        a.do(pack, first, first, first)
+        a.half("write8", first, At(RAX))
+    a.compare_whole(RDX, RBX)
+    narrow = a.jump_if("less")
+    a.vex(1, 3, 0x39, first, None, 15, 1)  # vextracti128
+    if result.nbytes == 4:
+        a.vex(1, 3, 0x39, second, None, 14, 1)
+        a.half("write16", 15, At(RAX, 32))
+        a.half("write16", 14, At(RAX, 48))
+    else:
+        a.half("write8", 15, At(RAX, 8))
+    a.land(narrow)
+
+
 @functools.cache
-def _sums_address(library: Library, result: Element) -> int:
-    return placed(library, _sums_code(result))
+def _sums_address(library: Library, result: Element, residual: tuple[Element, bool] | None = None) -> int:
+    return placed(library, _sums_code(result, residual))
 
 
 def has_window_sums(library: Library) -> bool:
@@ -251,21 +317,27 @@ def packed_weights(weights: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
 
 
 def packed_factors(
-    scales: np.ndarray[Any, Any], bias: np.ndarray[Any, Any], bounds: tuple[float, float], zero: int
+    scales: np.ndarray[Any, Any],
+    bias: np.ndarray[Any, Any],
+    bounds: tuple[float, float],
+    zero: int,
+    residual: Residual | None = None,
 ) -> np.ndarray[Any, Any]:
     """What becomes of sums, as `WindowSums` reads it.
 
     Args:
         scales: Of each output.
         bias: Added behind.
-        bounds: Between which the result lies before the zero point is added.
+        bounds: Between which the result lies before the zero point is added, or the tensor.
         zero: The zero point.
+        residual: The tensor that is added.
 
     Returns:
         float32.
     """
-    head = np.repeat(np.array([*bounds, 0], np.float32), 8)
-    head[16:] = np.full(8, zero, np.int32).view(np.float32)
+    rest = (0.0,) * 6 if residual is None else (*residual.before, *residual.behind, *residual.bounds)
+    head = np.repeat(np.array([*bounds, 0, *rest], np.float32), 8)
+    head[16:24] = np.full(8, zero, np.int32).view(np.float32)
     blocks = -(-scales.size // BLOCK)
     whole = np.zeros((blocks, 2, BLOCK), np.float32)
     for place, vector in enumerate((scales, bias)):
@@ -273,6 +345,25 @@ def packed_factors(
         spread[: vector.size] = vector
         whole[:, place] = spread.reshape(blocks, BLOCK)[:, list(_ORDER)]
     return np.concatenate([head, whole.reshape(-1)])
+
+
+@dataclass(frozen=True, slots=True)
+class Residual:
+    """A tensor of bytes that is added to sums: ``slope₂ · (slope₁ · sum + offset₁ + tensor) + offset₂``, within bounds.
+
+    Attributes:
+        element: Its type.
+        rounds: Whether sums are rounded to whole numbers first.
+        before: Slope and offset in front of the addition.
+        behind: Those behind it.
+        bounds: Of the result, before the zero point is added.
+    """
+
+    element: Element
+    rounds: bool
+    before: tuple[float, float]
+    behind: tuple[float, float]
+    bounds: tuple[float, float]
 
 
 class WindowSums(OwnCode):
@@ -287,9 +378,10 @@ class WindowSums(OwnCode):
         kernel: Height and width of a window.
         strides: From one window to the next.
         dilations: From one number of a window to the next.
+        residual: A tensor of bytes that is added, laid out like the result, which has bytes, too.
     """
 
-    __slots__ = ("table",)
+    __slots__ = ("bound", "table")
 
     def __init__(
         self,
@@ -301,6 +393,7 @@ class WindowSums(OwnCode):
         kernel: Sequence[int],
         strides: Sequence[int],
         dilations: Sequence[int],
+        residual: Residual | None = None,
     ) -> None:
         (_, height, width, pairs), (count, outputs, *sizes) = source.dims, target.dims
         pixel = 4 * pairs
@@ -326,7 +419,14 @@ class WindowSums(OwnCode):
             Argument.BIAS: factors,
             Argument.DST: target,
         }
-        code = _sums_address(library, target.dtype)
+        self.bound = OwnCode.bound
+        variant = None
+        if residual is not None:
+            variant = residual.element, residual.rounds
+            place = Argument.post_op(0)
+            arguments[place] = Desc.channels_last(target.dims, residual.element)
+            self.bound = (*self.bound, (3, place))
+        code = _sums_address(library, target.dtype, variant)
         super().__init__(library, arguments, code, "own:windows:avx2", -(-outputs // BLOCK) * chunks)
 
     def work(self, addresses: Mapping[int, int]) -> Any:

@@ -31,7 +31,7 @@ _ENDS = frozenset({"QuantizedConv", "QuantizedMatMul", "WindowSums"})
 """Operations that can write integers."""
 
 _GOES_ON = frozenset({"QuantizedConv", "QuantizedMatMul"})
-"""Those of them that can round in the middle of their chain."""
+"""Those of them that can round in the middle of any chain; the others can in front of a sum."""
 
 _SMALL = 4096
 """Elements up to which a constant is dequantised at once: it may be read while operations are drawn together."""
@@ -145,9 +145,9 @@ class Conversions(Fused):
                 Operation("DequantizeLinear", name, (waiting.integers,), (name,), {"scale": scale, "zero": zero})
             )
 
-    def _open(self, name: str, waiting: Waiting) -> bool:
+    def _open(self, name: str, waiting: Waiting, kinds: frozenset[str] = _GOES_ON) -> bool:
         """Let the product that ends in these integers go on: it rounds and clips as it would have, in its chain."""
-        host = self._opening(name, waiting)
+        host = self._opening(name, waiting, kinds)
         if host is None or host.result is None:
             return False
         low, high = LIMITS[host.result.element]
@@ -162,11 +162,11 @@ class Conversions(Fused):
         del self._waiting[name]
         return True
 
-    def _opening(self, name: str, waiting: Waiting) -> Operation | None:
+    def _opening(self, name: str, waiting: Waiting, kinds: frozenset[str] = _GOES_ON) -> Operation | None:
         if waiting.array is not None or self._uses.get(waiting.integers) != 1 or self._uses.get(name) != 1:
             return None
         host = super()._host(waiting.integers)
-        if host is None or host.result is None or host.kind not in _GOES_ON:
+        if host is None or host.result is None or host.kind not in kinds:
             return None
         return host if host.result.zero == single(waiting.numbers)[1] else None
 
@@ -320,13 +320,14 @@ class Conversions(Fused):
             if self._integers(other) is None or shapes[place] is None or shapes[place] != shapes[2]:
                 continue
             waiting = self._waiting.get(name)
-            host = self._host(name) if waiting is None else self._opening(name, waiting)
+            host = self._host(name) if waiting is None else self._opening(name, waiting, _ENDS)
             if host is not None:
                 hosts.append((self.operations.index(host), name, other, host))
         if not hosts:
             return False
         _, name, other, host = max(hosts, key=lambda found: found[0])
-        self._real(name)
+        if name not in self._waiting or not self._open(name, self._waiting[name], _ENDS):
+            self._real(name)
         taken = self._waiting[other]
         scale, zero = single(taken.numbers)
         # Subtracted from what is as exact: the zero point must add just 0 to 0.

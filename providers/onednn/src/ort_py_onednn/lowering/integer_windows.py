@@ -12,13 +12,13 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from ort_py_onednn.binding.constants import F32, Argument, Element, Eltwise
+from ort_py_onednn.binding.constants import F32, Argument, Binary, Element, Eltwise
 from ort_py_onednn.binding.descriptors import Desc
-from ort_py_onednn.binding.integer_windows import WindowSums, packed_factors
+from ort_py_onednn.binding.integer_windows import Residual, WindowSums, packed_factors
 from ort_py_onednn.binding.primitive import Function
 from ort_py_onednn.binding.widening import Widening
 from ort_py_onednn.graph.holding import LIMITS
-from ort_py_onednn.graph.operation import Operation, Post
+from ort_py_onednn.graph.operation import Combine, Operation, Post, Result
 from ort_py_onednn.lowering.geometry import window
 from ort_py_onednn.lowering.planner import Planner, Value
 from ort_py_onednn.lowering.quantized import converted, last_steps
@@ -49,21 +49,30 @@ def window_sums(planner: Planner, operation: Operation) -> None:
     left = operation.posts[chain.take(operation.posts) :]
     result = operation.result
     element, zero = F32, 0
-    if result is not None and (result.element == Element.S32 or not left):
+    place = window(source.dims[2:], kernel, operation.attributes)
+    dims = (source.dims[0], outputs, *place.sizes)
+    added: tuple[Residual, Value] | None = None
+    if result is not None and left and not shape:
+        added = _residual(planner, chain, left, dims, result)
+        left = left if added is None else []
+    if result is not None and (added or result.element == Element.S32 or not left):
         element, zero = result.element, result.zero
+    if result is not None and element != F32 and not added:
         low, high = (bound - zero for bound in LIMITS.get(element, (-math.inf, math.inf)))
         chain.clip(low, high)
-    place = window(source.dims[2:], kernel, operation.attributes)
     wide = _widened(planner, operation, source, (*place.begin, *place.end))
-    target = Desc.channels_last((source.dims[0], outputs, *place.sizes), element)
+    target = Desc.channels_last(dims, element)
     weights = planner.value(operation.inputs[1])
-    factors = planner.fixed(packed_factors(chain.scale, chain.bias, (chain.low, chain.high), zero))
+    residual = None if added is None else added[0]
+    factors = planner.fixed(packed_factors(chain.scale, chain.bias, (chain.low, chain.high), zero, residual))
     layouts = wide.desc, weights.desc, factors.desc, target
     geometry = kernel, place.strides, place.dilations
     work = float(math.prod(target.dims) * inputs * math.prod(kernel))
-    sums = planner.make_heavy(lambda: WindowSums(planner.library, *layouts, *geometry), work)
+    sums = planner.make_heavy(lambda: WindowSums(planner.library, *layouts, *geometry, residual), work)
     found = planner.new(target)
     given = {Argument.SRC: wide, Argument.SRC_1: planner.fixed(sums.table), Argument.WEIGHTS: weights}
+    if added is not None:
+        given[Argument.post_op(0)] = added[1]
     planner.emit(sums, given | {Argument.BIAS: factors, Argument.DST: found})
     if shape:
         found = planner.view(found, Desc.plain(shape, element), shape)
@@ -73,6 +82,46 @@ def window_sums(planner: Planner, operation: Operation) -> None:
     else:
         found = planner.apply(found, left)
     planner.bind(operation.outputs[0], found)
+
+
+def _residual(
+    planner: Planner, chain: _Chain, posts: Sequence[Post], dims: tuple[int, ...], result: Result
+) -> tuple[Residual, Value] | None:
+    """The tensor that posts add, and what is done around that; None where they are something else.
+
+    Args:
+        planner: The planner.
+        chain: What comes before; gets the bounds of a rounding.
+        posts: Those behind it.
+        dims: Of the result.
+        result: What it becomes.
+    """
+    before, behind = _Chain(np.ones(1), np.zeros(1)), _Chain(np.ones(1), np.zeros(1))
+    low, high = -math.inf, math.inf
+    rest = list(posts)
+    rounds = rest[0] == Function(Eltwise.ROUND)
+    if rounds:
+        del rest[0]
+        if rest and isinstance(rest[0], Function) and rest[0].algorithm == Eltwise.CLIP_V2:
+            low, high = rest[0].alpha, rest[0].beta  # whole numbers, so that they may come before the rounding
+            del rest[0]
+    del rest[: before.take(rest)]
+    post = rest.pop(0) if rest else None
+    if (
+        not isinstance(post, Combine)
+        or post.algorithm != Binary.ADD
+        or before.is_bounded
+        or behind.take(rest) < len(rest)
+    ):
+        return None
+    value = planner.value(post.value)
+    if value.dims != dims or value.dtype not in LIMITS:
+        return None
+    chain.clip(low, high)
+    behind.clip(*(bound - result.zero for bound in LIMITS[result.element]))
+    first, second = ((float(one.scale[0]), float(one.bias[0])) for one in (before, behind))
+    residual = Residual(value.dtype, rounds, first, second, (behind.low, behind.high))
+    return residual, planner.in_layout(value, Desc.channels_last(dims, value.dtype))
 
 
 def _widened(planner: Planner, operation: Operation, source: Value, pads: tuple[int, ...]) -> Value:
@@ -128,6 +177,11 @@ class _Chain:
             case _:
                 return False
         return True
+
+    @property
+    def is_bounded(self) -> bool:
+        """Whether anything is cut off."""
+        return math.isfinite(self.low) or math.isfinite(self.high)
 
     def clip(self, low: float, high: float) -> None:
         """Add bounds."""
