@@ -28,6 +28,10 @@ pytestmark = [
         ("providers/onnxruntime/tests/test_ggml.py", ["onnxruntime-ggml==0.2.0"]),
         ("tests/end_to_end/test_compiled_by_qnn.py", ["onnxruntime==1.31.1", "onnxruntime-qnn==2.7.0"]),
         ("providers/onnxruntime/tests/test_tools.py", ["onnxruntime==1.31.1", "sympy", "onnx-ir"]),
+        (
+            "providers/onnxruntime/tests/test_optimum.py",
+            ["onnxruntime==1.31.1", "optimum-onnx==0.1.0", "torch==2.13.0"],
+        ),
     ],
 )
 def test_with_packages_from_their_wheels(

@@ -22,7 +22,7 @@ from ort_py_onnxruntime.native import native, severity
 from ort_py_onnxruntime.routes import CPU
 from ort_py_onnxruntime.settings import Settings
 
-__all__ = ["Model", "assignments", "make_kept_session", "make_session", "model_of", "newest_opset"]
+__all__ = ["Model", "Wrapped", "assignments", "make_kept_session", "make_session", "model_of", "newest_opset"]
 
 _IR_VERSION = 10
 """Of the models that it is given: they need no more, and onnxruntime has read it since 1.18."""
@@ -47,7 +47,7 @@ class Model:
 
 
 @dataclass(frozen=True, slots=True)
-class _Wrapped:
+class Wrapped:
     """A value in the form in which onnxruntime's own Python package passes it on."""
 
     _ortvalue: Any
@@ -113,7 +113,7 @@ def make_session(model: Model, settings: Settings, *, asking: bool = False, cont
         options.add_session_config_entry("ep.context_embed_mode", "1")
         options.add_session_config_entry("ep.context_file_path", context)
     if model.weights:
-        options.add_external_initializers(list(model.weights), [_Wrapped(value) for value in model.weights.values()])
+        options.add_external_initializers(list(model.weights), [Wrapped(value) for value in model.weights.values()])
     built_in = [used for used in settings.providers if not used.devices]
     for used in settings.providers:
         if used.devices:
