@@ -5,6 +5,7 @@ Skipped where Optimum is not installed: `tests/packaging` makes an environment t
 
 from __future__ import annotations
 
+import importlib
 import os
 import subprocess
 import sys
@@ -39,13 +40,18 @@ def _command(*arguments: Any, alias: bool = False) -> None:
 @pytest.fixture(scope="module")
 def exported(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Folder with a small BERT as Optimum exports it."""
-    import torch
-    from transformers import BertConfig, BertForSequenceClassification
-
+    torch, transformers = (importlib.import_module(name) for name in ("torch", "transformers"))
     folder = tmp_path_factory.mktemp("bert")
     torch.manual_seed(0)
-    sizes = {"hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 128}
-    model = BertForSequenceClassification(BertConfig(vocab_size=200, max_position_embeddings=64, **sizes))
+    sizes = {
+        "vocab_size": 200,
+        "max_position_embeddings": 64,
+        "hidden_size": 64,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 4,
+        "intermediate_size": 128,
+    }
+    model = transformers.BertForSequenceClassification(transformers.BertConfig(**sizes))
     model.eval().save_pretrained(folder / "torch")
     _command("export", "onnx", "-m", folder / "torch", "--task", "text-classification", folder / "onnx")
     return folder / "onnx"

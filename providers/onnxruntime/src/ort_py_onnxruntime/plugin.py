@@ -9,8 +9,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from ort_py.contracts import ApiRange, Availability, IExecutionProvider, OptionSpec, ProviderFactory, SessionContext
-from ort_py.devices import HOST, DeviceClass
+from ort_py.contracts import (
+    ApiRange,
+    Availability,
+    IDeviceMemory,
+    IExecutionProvider,
+    OptionSpec,
+    ProviderFactory,
+    SessionContext,
+)
+from ort_py.devices import HOST, Device, DeviceClass
 from ort_py.hooks import hookimpl
 from ort_py_onnxruntime.routes import GENERAL, ROUTES, Route
 
@@ -74,7 +82,10 @@ class BridgeFactory(_Factory):
         own = [OptionSpec(name, str, "", "forwarded to onnxruntime's provider") for name in self._route.options.split()]
         further = OptionSpec("further_options", str, "", "options that are not listed here: a JSON object")
         small = OptionSpec("claim_small", bool, False, "also take regions with too little work for a call")
-        return (*own, further, small)
+        if not self._route.memory:
+            return (*own, further, small)
+        stay = OptionSpec("device_values", bool, True, "keep values between regions on the device")
+        return (*own, further, small, stay)
 
     def probe(self) -> Availability:
         """Whether the files of an installed onnxruntime, or of a plug-in for it, have the provider."""
@@ -88,9 +99,9 @@ class BridgeFactory(_Factory):
         assert build is not None, "without it there is a refusal"
         if plugin is not None:
             words = f"in the plug-in {plugin.module}, with {build.distribution} {build.version}"
-            return Availability(True, words, devices=(HOST,))
+            return Availability(True, words, devices=(self._device,))
         if build.has(self._name):
-            return Availability(True, f"in {build.distribution} {build.version}", devices=(HOST,))
+            return Availability(True, f"in {build.distribution} {build.version}", devices=(self._device,))
         return Availability(False, f"{build.distribution} {build.version} does not have it", self._route.advice)
 
     def create(self, options: Mapping[str, Any], context: SessionContext) -> IExecutionProvider:
@@ -104,8 +115,29 @@ class BridgeFactory(_Factory):
         from ort_py_onnxruntime.settings import settings_of_one
 
         settings = settings_of_one(self._name, options, context.threads)
+        residence = None
+        if options.get("device_values"):
+            from ort_py_onnxruntime.device_values import residence_of
+
+            residence = residence_of(settings)
         small = bool(options["claim_small"])
-        return OnnxruntimeProvider(self._name, settings, claims_small=small)
+        return OnnxruntimeProvider(self._name, settings, claims_small=small, residence=residence)
+
+    def device_memory(self, device: Device) -> IDeviceMemory | None:
+        """Memory of its device, if it has some of its own and onnxruntime copies to it.
+
+        Raises:
+            EPFail: onnxruntime does not load.
+        """
+        if not self._route.memory or device.kind != self._route.memory_kind:
+            return None
+        from ort_py_onnxruntime.device_values import values_on
+
+        return values_on(device, self._route)
+
+    @property
+    def _device(self) -> Device:
+        return Device(self._route.memory_kind) if self._route.memory else HOST
 
 
 class GeneralFactory(_Factory):

@@ -8,7 +8,9 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Sequence
+from typing import Any
 
+import numpy as np
 import onnx
 
 from ort_py.contracts import (
@@ -18,6 +20,9 @@ from ort_py.contracts import (
     ClaimKind,
     CompiledRegion,
     GraphView,
+    IAllocator,
+    IDataTransfer,
+    IStream,
     KernelLookup,
     NodeSpec,
     Refusal,
@@ -25,7 +30,10 @@ from ort_py.contracts import (
     RegionView,
     convex_groups,
 )
+from ort_py.devices import HOST, Device
 from ort_py_onnxruntime.artifacts import pack, unpack, validity
+from ort_py_onnxruntime.device_arrays import DeviceArrays
+from ort_py_onnxruntime.device_values import Copies, Memory, Queue, Residence
 from ort_py_onnxruntime.region import OnnxruntimeRegion
 from ort_py_onnxruntime.routes import CPU
 from ort_py_onnxruntime.sessions import Model, make_kept_session, make_session, model_of
@@ -53,9 +61,13 @@ class OnnxruntimeProvider(RegionProvider):
         name: The factory's name.
         settings: How its sessions are made.
         claims_small: Whether regions that are not worth a call are taken too.
+        residence: The device that values stay on; None for the host.
     """
 
-    def __init__(self, name: str, settings: Settings, *, claims_small: bool = False) -> None:
+    def __init__(
+        self, name: str, settings: Settings, *, claims_small: bool = False, residence: Residence | None = None
+    ) -> None:
+        self._residence = residence
         self._claims_small = claims_small
         self._name = name
         self._settings = settings
@@ -66,6 +78,28 @@ class OnnxruntimeProvider(RegionProvider):
     def name(self) -> str:
         """The factory's name."""
         return self._name
+
+    @property
+    def device(self) -> Device:
+        """Where values are between regions."""
+        return HOST if self._residence is None else self._residence.device
+
+    @property
+    def array_module(self) -> Any:
+        """Functions for values on its device, which control flow calls."""
+        return np if self._residence is None else DeviceArrays(self._residence.place)
+
+    def allocator(self) -> IAllocator | None:
+        """onnxruntime's memory of its device."""
+        return None if self._residence is None else Memory(self._residence)
+
+    def data_transfers(self) -> Sequence[IDataTransfer]:
+        """onnxruntime's copies."""
+        return () if self._residence is None else (Copies(self._residence),)
+
+    def create_stream(self) -> IStream | None:
+        """The order of runs on the user's stream; None where onnxruntime waits after each run."""
+        return Queue(self._residence) if self._residence is not None and self._residence.stream else None
 
     @property
     def checks_inputs(self) -> bool:
@@ -131,10 +165,11 @@ class OnnxruntimeProvider(RegionProvider):
         model = model_of(region)
         threads = self._settings.threads
         if self._settings.completes:
-            return OnnxruntimeRegion(make_session(model, self._settings), model.weights, threads)
+            session = make_session(model, self._settings)
+            return OnnxruntimeRegion(session, model.weights, threads, residence=self._residence)
         session, made = make_kept_session(model, self._settings)
         artifact = pack(made, self._settings) if made else None
-        return OnnxruntimeRegion(session, model.weights, threads, artifact)
+        return OnnxruntimeRegion(session, model.weights, threads, artifact, self._residence)
 
     def validate(self, artifact: bytes) -> ArtifactValidity:
         """Return whether it was made by this onnxruntime, for these providers, options and devices."""
@@ -147,7 +182,8 @@ class OnnxruntimeProvider(RegionProvider):
             Exception: Whatever onnxruntime raises.
         """
         model = Model(onnx.ModelProto.FromString(unpack(artifact)[1]), {})
-        return OnnxruntimeRegion(make_session(model, self._settings), {}, self._settings.threads)
+        session = make_session(model, self._settings)
+        return OnnxruntimeRegion(session, {}, self._settings.threads, residence=self._residence)
 
 
 def _line(error: Exception) -> str:

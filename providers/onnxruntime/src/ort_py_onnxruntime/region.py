@@ -1,6 +1,7 @@
 """A compiled region: a session of onnxruntime, and for each frame a binding of its inputs and outputs.
 
-Comes after `sessions` and `binding`. Outputs whose shape a run decides are made by onnxruntime.
+Comes after `sessions`, `binding` and `device_region`, which has the runs with values on a device. Outputs whose shape a
+run decides are made by onnxruntime.
 """
 
 from __future__ import annotations
@@ -12,6 +13,8 @@ import numpy as np
 
 from ort_py.contracts import Array, CompiledRegion, FrameResources, RegionInstance
 from ort_py_onnxruntime.binding import Binding, Shape
+from ort_py_onnxruntime.device_region import DeviceInstance
+from ort_py_onnxruntime.device_values import Residence
 from ort_py_onnxruntime.native import FORKS, check_process, native
 
 __all__ = ["OnnxruntimeRegion"]
@@ -25,9 +28,18 @@ class OnnxruntimeRegion(CompiledRegion):
         weights: Values that it reads as long as it lives.
         threads: Its threads.
         artifact: What another process can make the region of; None where it cannot.
+        residence: The device of its inputs and outputs; None for the host.
     """
 
-    def __init__(self, session: Any, weights: dict[str, Any], threads: int, artifact: bytes | None = None) -> None:
+    def __init__(
+        self,
+        session: Any,
+        weights: dict[str, Any],
+        threads: int,
+        artifact: bytes | None = None,
+        residence: Residence | None = None,
+    ) -> None:
+        self._residence = residence
         self._session = session
         self._weights = weights
         self._threads = threads
@@ -37,6 +49,8 @@ class OnnxruntimeRegion(CompiledRegion):
     def instantiate(self, frame: FrameResources) -> RegionInstance:
         """A binding of its own."""
         check_process(self._forks, self._threads)
+        if self._residence is not None:
+            return DeviceInstance(self._session, frame, self._residence)
         return _Instance(self._session, frame, self._threads, self._forks)
 
     def serialize(self) -> bytes | None:

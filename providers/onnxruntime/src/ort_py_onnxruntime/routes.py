@@ -6,6 +6,8 @@ provider that is not here is reached through the provider `OnnxruntimeExecutionP
 
 from __future__ import annotations
 
+import importlib.util
+
 from ort_py.devices import DeviceClass
 from ort_py.lazy_dataclass import dataclass
 
@@ -33,6 +35,10 @@ class Route:
         library: Middle of the name of the library that holds it, ``libonnxruntime_providers_<this>``, beside
             onnxruntime's own; empty where it is inside of that.
         options: Names of the options that it takes, separated by spaces.
+        memory: onnxruntime's name of the device with memory of its own that its values are in; empty where that is the
+            host's, and where it is not known.
+        memory_vendor: Number of the vendor of that device.
+        dlpack_types: DLPack's numbers of the arrays of other libraries that onnxruntime takes there.
     """
 
     vendor: str
@@ -43,6 +49,18 @@ class Route:
     builds: tuple[str, ...] = ()
     library: str = ""
     options: str = ""
+    memory: str = ""
+    memory_vendor: int = 0
+    dlpack_types: tuple[int, ...] = ()
+
+    @property
+    def memory_kind(self) -> str:
+        """Kind of the device in ort-py: onnxruntime's name, unless packages of ort-py have arrays of another library
+        under it. Empty where there is no device.
+        """
+        owners = [one.own for one in ROUTES.values() if one.own and one.memory == self.memory]
+        shared = self.memory and any(importlib.util.find_spec(own.replace("-", "_")) for own in owners)
+        return f"onnxruntime-{self.memory}" if shared else self.memory
 
     @property
     def advice(self) -> str:
@@ -59,6 +77,9 @@ class Route:
 
 
 _GPU, _NPU, _CPU = DeviceClass.GPU, DeviceClass.NPU, DeviceClass.CPU
+_NVIDIA = 0x10DE
+_CUDA_ARRAYS = (2, 13)
+"""kDLCUDA and kDLCUDAManaged."""
 
 ROUTES: dict[str, Route] = {
     "NvTensorRTRTXExecutionProvider": Route(
@@ -73,6 +94,9 @@ ROUTES: dict[str, Route] = {
             "nv_profile_opt_shapes nv_cuda_graph_enable nv_multi_profile_enable nv_use_external_data_initializer "
             "nv_runtime_cache_path"
         ),
+        memory="cuda",
+        memory_vendor=_NVIDIA,
+        dlpack_types=_CUDA_ARRAYS,
     ),
     "TensorrtExecutionProvider": Route(
         "NVIDIA",
@@ -91,6 +115,9 @@ ROUTES: dict[str, Route] = {
             "trt_tactic_sources trt_extra_plugin_lib_paths trt_profile_min_shapes trt_profile_max_shapes "
             "trt_profile_opt_shapes trt_cuda_graph_enable trt_engine_hw_compatible trt_op_types_to_exclude"
         ),
+        memory="cuda",
+        memory_vendor=_NVIDIA,
+        dlpack_types=_CUDA_ARRAYS,
     ),
     "CUDAExecutionProvider": Route(
         "NVIDIA",
@@ -104,6 +131,9 @@ ROUTES: dict[str, Route] = {
             "enable_cuda_graph enable_skip_layer_norm_strict_mode tunable_op_enable tunable_op_tuning_enable "
             "use_ep_level_unified_stream use_tf32 prefer_nhwc fuse_conv_bias sdpa_kernel"
         ),
+        memory="cuda",
+        memory_vendor=_NVIDIA,
+        dlpack_types=_CUDA_ARRAYS,
     ),
     "MIGraphXExecutionProvider": Route(
         "AMD",
@@ -114,6 +144,8 @@ ROUTES: dict[str, Route] = {
             "device_id migraphx_fp16_enable migraphx_bf16_enable migraphx_fp8_enable migraphx_int8_enable "
             "migraphx_exhaustive_tune migraphx_model_cache_dir migraphx_mem_limit"
         ),
+        memory="gpu",
+        memory_vendor=0x1002,
     ),
     "OpenVINOExecutionProvider": Route(
         "Intel",
@@ -161,6 +193,8 @@ ROUTES: dict[str, Route] = {
         variant="onnxruntime-directml",
         builds=("onnxruntime-directml",),
         options="device_id performance_preference device_filter disable_metacommands enable_graph_capture",
+        memory="dml",
+        memory_vendor=0x1414,
     ),
     "RknpuExecutionProvider": Route("Rockchip", _NPU),
     "WebGpuExecutionProvider": Route(
@@ -169,6 +203,7 @@ ROUTES: dict[str, Route] = {
         plugin="onnxruntime-ep-webgpu",
         builds=("onnxruntime-webgpu",),
         options="deviceId powerPreference preferredLayout enableGraphCapture storageBufferCacheMode validationMode",
+        memory="webgpu",
     ),
     "XnnpackExecutionProvider": Route("Google", _CPU, own="ort-py-xnnpack", options="intra_op_num_threads"),
     "CANNExecutionProvider": Route(
@@ -180,6 +215,8 @@ ROUTES: dict[str, Route] = {
             "device_id npu_mem_limit arena_extend_strategy enable_cann_graph precision_mode op_select_impl_mode "
             "optypelist_for_implmode dump_graphs dump_om_model"
         ),
+        memory="cann",
+        memory_vendor=0x19E5,
     ),
     "AzureExecutionProvider": Route(
         "Microsoft",

@@ -63,7 +63,7 @@ def settings_of_one(name: str, options: Mapping[str, Any], threads: int) -> Sett
         OptionError: `further_options` is no JSON object.
         EPFail: This onnxruntime does not have the provider, or its plug-in finds no device.
     """
-    ours = ("claim_small", "further_options")
+    ours = ("claim_small", "device_values", "further_options")
     given = {key: str(value) for key, value in options.items() if key not in ours and value != ""}
     given |= _object(name, options["further_options"])
     used = _used(name, given)
