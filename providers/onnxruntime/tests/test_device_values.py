@@ -177,7 +177,7 @@ def test_bindings_read_and_write_on_the_device(device: None, copies: list[tuple[
 
 
 def test_results_are_values_of_their_own(device: None) -> None:
-    """Also what onnxruntime passes through."""
+    """Values that onnxruntime passes through are copied."""
     text = "g (float[N, 8] x) => (float[N, 8] y, float[N, 8] z) { y = Identity(x) z = Identity(x) }"
     with _session(text) as session:
         x = ort.OrtValue.ortvalue_from_numpy(X, DEVICE.kind, 0)
@@ -217,7 +217,7 @@ def test_results_are_values_of_their_own(device: None) -> None:
     ids=["strided", "empty", "scalar", "shapes", "sizes by values", "narrow", "loop", "branches"],
 )
 def test_results_are_numpys(device: None, text: str, feeds: dict[str, Any]) -> None:
-    """Whatever crosses the border, and where control flow joins values of the device."""
+    """Each kind of value crosses the border, and control flow joins values of the device."""
     types = {"s": np.int64, "x": None, "z": np.float16}
     _equal_to_numpys(text, {name: np.asarray(value, types.get(name)) for name, value in feeds.items()})
 
@@ -235,6 +235,7 @@ def test_runs_that_a_device_does_not_compute_are_answered() -> None:
     with _registered(careful), _session(text) as session:
         for rows in (3, 0, 2):
             np.testing.assert_array_equal(session.run(None, {"x": X[:rows]})[0], np.maximum(X[:rows], 0))
+        assert "declined 1 run(s)" in str(session.plan)
 
 
 class _Value:
@@ -402,7 +403,7 @@ def test_queued_runs_are_waited_for_once(runtime: _Runtime) -> None:
 
 
 def test_nothing_is_kept_after_a_run(runtime: _Runtime) -> None:
-    """What was held for the queue goes when the run has ended."""
+    """Values that were held for the queue go when the run has ended."""
     with _session(AROUND) as session:
         made: list[weakref.ref[_Value]] = []
         init = _Value.__init__
@@ -429,7 +430,7 @@ def test_a_device_that_onnxruntime_does_not_reach_is_not_used() -> None:
 
 
 def test_devices_have_onnxruntimes_names(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Unless a package of ort-py has arrays of another library under the name."""
+    """Where a package of ort-py has arrays of another library under the name, they have another one."""
     kinds = {route.memory for route in ROUTES.values()} - {""}
     assert kinds == {"cuda", "gpu", "dml", "webgpu", "cann"}
     assert all(hasattr(native().OrtDevice, kind) for kind in kinds)

@@ -25,7 +25,7 @@ class RunDeclined(Exception):
 
     The engine then computes the region's nodes for this run with the kernels of the session's providers on the host,
     and asks the instance again in the next run; after several such answers in a row it pauses asking for a while. The
-    inputs of the run must be unchanged. Only regions on the host may decline: for others this is an error.
+    inputs of the run must be unchanged. On a device they are copied to the host for this, and the results back.
 
     Args:
         reason: Why, in words: a line of reports.

@@ -37,7 +37,7 @@ def answer(step: RegionStep, slots: list[Any], error: RunDeclined) -> Sequence[A
         raise EPFail(
             f"The region '{step.name}' of {step.provider} declined a run on {step.device}.",
             where=Location(step.location.node, step.location.op_type, step.location.domain, step.provider),
-            why=(error.reason, "only regions on the host can be run by other providers"),
+            why=(error.reason, "other providers may not run it"),
             fix="Run this input with other providers, or report it to the author of the provider.",
         ) from error
     frame: Frame = slots[0]

@@ -286,13 +286,16 @@ class _RegionPlanner(GraphPlanner):
         """The plan: its inputs and outputs are the region's, in the same order."""
         members = set(self._region.nodes)
         inputs, outputs, _ = self._region.border
-        for value in inputs:
-            slot = self.slots.define(value, HOST, strided=False)
-            self._inputs.append(PlanInput(value.name, slot, HOST, value.type))
+        there = self.resources.providers[self._region.provider].device
+        on_host = self.resources.compiled[self._region].host_inputs
+        for place, value in enumerate(inputs):
+            device = HOST if place in on_host else there
+            slot = self.slots.define(value, device, strided=False)
+            self._inputs.append(PlanInput(value.name, slot, device, value.type))
         for node in self.graph.nodes:
             if node in members:
                 self._emit_kernel(node)
-        return self.finish([HOST] * len(outputs), values=outputs)
+        return self.finish([there] * len(outputs), values=outputs)
 
 
 def plan_region(region: Region, resources: PlanResources) -> ExecutionPlan:

@@ -64,9 +64,7 @@ class StandIns:
         self._providers = [provider.name for provider in reversed(providers) if provider.device == HOST]
         self._on_declined = on_declined
 
-    def of(self, region: Region, resources: PlanResources) -> StandIn | None:
-        if resources.providers[region.provider].device != HOST:
-            return None
+    def of(self, region: Region, resources: PlanResources) -> StandIn:
         return StandIn(self, region, resources)
 
     def assignment(self, region: Region, planned: Assignment) -> Assignment:
@@ -127,7 +125,7 @@ class StandIn:
             OrtPyError: A kernel refused its node.
         """
         assignment = self._owner.assignment(self._region, self._resources.assignment)
-        resources = replace(self._resources, assignment=assignment, streams={}, stand_ins=None)
+        resources = replace(self._resources, assignment=assignment, stand_ins=None)
         plan = self._owner.plan_region(self._region, resources)
         self._replacement = tuple(sorted({step.provider for step in plan.steps if step.provider}))
         return plan

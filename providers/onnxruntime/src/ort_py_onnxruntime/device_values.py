@@ -18,15 +18,12 @@ from ort_py.contracts import IAllocator, IDataTransfer, IDeviceMemory, IStream
 from ort_py.devices import HOST, Device
 from ort_py.errors import UsageError
 from ort_py.lazy_dataclass import dataclass
-from ort_py.logs import lazy_logger
 from ort_py_onnxruntime.device_arrays import OrtArray, empty, from_host, to_host
-from ort_py_onnxruntime.native import native
+from ort_py_onnxruntime.native import logger, native
 from ort_py_onnxruntime.routes import ROUTES, Route
 from ort_py_onnxruntime.settings import Settings
 
 __all__ = ["Copies", "DeviceValues", "Memory", "Queue", "Residence", "residence_of", "values_on"]
-
-_logger = lazy_logger("ort_py_onnxruntime")
 
 _SAMPLE = np.arange(64, dtype=np.float32).reshape(8, 8)
 
@@ -85,7 +82,7 @@ def _works(residence: Residence) -> bool:
         there = from_host(_SAMPLE, residence.place)
         back = to_host(there.copy())
     except Exception as error:  # onnxruntime's exceptions have no base of their own
-        _logger.info("values between regions go through the host, not %s: %s", residence.device, error)
+        logger.info("values between regions go through the host, not %s: %s", residence.device, error)
         return False
     return bool(np.array_equal(back, _SAMPLE))
 

@@ -21,7 +21,7 @@ from ort_py.errors import EPFail
 from ort_py.platform.forks import ProcessLock
 from ort_py_onnxruntime.installed import Build, find
 
-__all__ = ["FORKS", "check_process", "devices_of", "native", "severity"]
+__all__ = ["FORKS", "check_process", "devices_of", "logger", "native", "severity"]
 
 logger = logging.getLogger("ort_py_onnxruntime")
 
