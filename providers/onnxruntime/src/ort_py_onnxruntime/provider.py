@@ -28,17 +28,20 @@ from ort_py.contracts import (
     Refusal,
     RegionProvider,
     RegionView,
+    ValueSpec,
     convex_groups,
 )
 from ort_py.devices import HOST, Device
+from ort_py.errors import EPFail
 from ort_py_onnxruntime.artifacts import pack, unpack, validity
 from ort_py_onnxruntime.device_arrays import DeviceArrays
 from ort_py_onnxruntime.device_values import Copies, Memory, Queue, Residence
 from ort_py_onnxruntime.region import OnnxruntimeRegion
-from ort_py_onnxruntime.routes import CPU
+from ort_py_onnxruntime.routes import CPU, ROUTES
 from ort_py_onnxruntime.sessions import Model, make_kept_session, make_session, model_of
 from ort_py_onnxruntime.settings import Settings
 from ort_py_onnxruntime.support import Support, taken_by_providers
+from ort_py_onnxruntime.trials import failures
 
 __all__ = ["OnnxruntimeProvider"]
 
@@ -72,6 +75,8 @@ class OnnxruntimeProvider(RegionProvider):
         self._name = name
         self._settings = settings
         self._support = Support(settings.names)
+        route = ROUTES.get(settings.names[0])
+        self._tried = route is not None and route.tried and not settings.completes
         self._own_kernels = settings.names == (CPU,)
 
     @property
@@ -118,6 +123,8 @@ class OnnxruntimeProvider(RegionProvider):
 
     def refusal(self, node: NodeSpec, graph: GraphView) -> str | None:
         """Explain why a node is not handed over, or return None."""
+        if self._tried and not all(map(_has_known_sizes, (*node.inputs, *node.outputs))):
+            return "its sizes are not known: the plug-in is used for sizes that were tried only"
         return self._support.refusal(node)
 
     def group_refusal(self, nodes: Sequence[NodeSpec], graph: GraphView) -> str | None:
@@ -144,8 +151,13 @@ class OnnxruntimeProvider(RegionProvider):
                 reason = f"onnxruntime does not give it to {', '.join(self._settings.names)}"
             except Exception as error:  # a session that cannot be made is onnxruntime's answer
                 ours, reason = set(), f"onnxruntime makes no session of it: {_line(error)}"
-            taken += [index for index in claim.nodes if index in ours]
             refusals += [Refusal(index, reason) for index in claim.nodes if index not in ours]
+            if self._tried:
+                kept = sorted(ours)
+                failed = failures([model_of(graph.region([index])) for index in kept], self._settings)
+                refusals += [Refusal(kept[number], why) for number, why in failed.items()]
+                ours -= {kept[number] for number in failed}
+            taken += [index for index in claim.nodes if index in ours]
         claims = []
         for group in convex_groups(graph, sorted(taken)):
             small = self.group_refusal([graph.nodes[index] for index in group], graph)
@@ -159,6 +171,7 @@ class OnnxruntimeProvider(RegionProvider):
         """A session of onnxruntime.
 
         Raises:
+            EPFail: A plug-in that is tried does not run the region as it should.
             Fail: A provider that was asked for is not used: onnxruntime falls back silently.
             Exception: Whatever onnxruntime raises.
         """
@@ -167,6 +180,8 @@ class OnnxruntimeProvider(RegionProvider):
         if self._settings.completes:
             session = make_session(model, self._settings)
             return OnnxruntimeRegion(session, model.weights, threads, residence=self._residence)
+        if self._tried and len(region.nodes) > 1 and (failed := failures([model], self._settings)):
+            raise EPFail(f"{self._name} does not run a region of {len(region.nodes)} nodes.", why=failed[0])
         session, made = make_kept_session(model, self._settings)
         artifact = pack(made, self._settings) if made else None
         return OnnxruntimeRegion(session, model.weights, threads, artifact, self._residence)
@@ -184,6 +199,10 @@ class OnnxruntimeProvider(RegionProvider):
         model = Model(onnx.ModelProto.FromString(unpack(artifact)[1]), {})
         session = make_session(model, self._settings)
         return OnnxruntimeRegion(session, {}, self._settings.threads, residence=self._residence)
+
+
+def _has_known_sizes(value: ValueSpec | None) -> bool:
+    return value is None or (value.shape is not None and all(isinstance(dim, int) for dim in value.shape))
 
 
 def _line(error: Exception) -> str:

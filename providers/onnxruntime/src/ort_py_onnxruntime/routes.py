@@ -38,6 +38,7 @@ class Route:
         memory: onnxruntime's name of the device with memory of its own that its values are in; empty where that is the
             host's, and where it is not known.
         memory_vendor: Number of the vendor of that device.
+        tried: Whether it is seen in a run only what it computes. Then sizes have to be known, and nodes are tried.
         dlpack_types: DLPack's numbers of the arrays of other libraries that onnxruntime takes there.
     """
 
@@ -49,6 +50,7 @@ class Route:
     builds: tuple[str, ...] = ()
     library: str = ""
     options: str = ""
+    tried: bool = False
     memory: str = ""
     memory_vendor: int = 0
     dlpack_types: tuple[int, ...] = ()
@@ -229,6 +231,7 @@ ROUTES: dict[str, Route] = {
         "ggml.ai",
         _CPU,
         plugin="onnxruntime-ggml",
+        tried=True,
         options="device threads partial dump attention profile weights accel gpu_min_weight_bytes",
     ),
 }

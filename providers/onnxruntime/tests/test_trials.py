@@ -1,0 +1,161 @@
+"""Trials in a process of their own: what fails, ends the process or computes something else is said, and not used."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from onnx import numpy_helper
+
+import ort_py as ort
+from ort_py.contracts import Availability, IExecutionProvider, ProviderFactory, SessionContext
+from ort_py_kit.graphs import model_from_text
+from ort_py_onnxruntime import provider, trials
+from ort_py_onnxruntime.native import native
+from ort_py_onnxruntime.provider import OnnxruntimeProvider
+from ort_py_onnxruntime.routes import CPU, ROUTES
+from ort_py_onnxruntime.sessions import Model, make_session
+from ort_py_onnxruntime.settings import Settings, Used
+
+PROGRAM = """
+import os
+import sys
+from ort_py_onnxruntime import trials
+
+run = trials._compared
+
+
+def compared(proto, feeds, settings, own):
+    op_type = proto.graph.node[0].op_type
+    if op_type == "Abs":
+        os._exit(3)
+    if op_type == "Neg":
+        raise RuntimeError("no Neg here")
+    if op_type == "Exp":
+        own = settings
+        proto.graph.node[0].op_type = "Tanh"
+    answer = run(proto, feeds, own, own)
+    return trials._WRONG if op_type == "Exp" else answer
+
+
+trials._compared = compared
+trials.settings_of_one = lambda name, _, threads: trials.Settings((trials.Used(name, {}),), threads, completes=True)
+trials._child(sys.argv[1], int(sys.argv[2]))
+"""
+"""A child whose provider is onnxruntime's own, with three operators that go wrong."""
+
+SETTINGS = Settings((Used("CPUExecutionProvider", {}),), 1, completes=True)
+
+
+def _model(operator: str) -> Model:
+    proto = onnx.ModelProto()
+    proto.CopyFrom(model_from_text(f"g (float[2, 3] x) => (float[2, 3] y) {{ y = {operator}(x) }}"))
+    return Model(proto, {})
+
+
+def test_each_failure_is_told_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The child goes on behind a model that ended it; the same models are not tried again."""
+    program = tmp_path / "child.py"
+    program.write_text(PROGRAM)
+    monkeypatch.setattr(trials, "_COMMAND", (sys.executable, str(program)))
+    monkeypatch.setattr(trials, "_known", {})
+    models = [_model(operator) for operator in ("Relu", "Abs", "Neg", "Exp", "Sigmoid")]
+    found = trials.failures(models, SETTINGS)
+    assert found == {
+        1: "tried once, it ends the process (3)",
+        2: "tried once, it fails: no Neg here",
+        3: "tried once, it gives other numbers than onnxruntime's own provider",
+    }
+    monkeypatch.setattr(trials, "_COMMAND", ("no program",))
+    assert trials.failures(models[::-1], SETTINGS) == {4 - number: reason for number, reason in found.items()}
+
+
+class _Factory(ProviderFactory):
+    @property
+    def name(self) -> str:
+        return "TriedExecutionProvider"
+
+    def probe(self) -> Availability:
+        return Availability(True)
+
+    def create(self, options: Mapping[str, Any], context: SessionContext) -> IExecutionProvider:
+        settings = Settings(SETTINGS.providers, 1, completes=False)
+        return OnnxruntimeProvider(self.name, settings, claims_small=True)
+
+
+@pytest.fixture
+def tried(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
+    """Numbers of nodes of the models that were tried. Neg and pairs with Exp fail; onnxruntime's own kernels run."""
+    seen: list[int] = []
+
+    def failures(models: Sequence[Model], settings: Settings) -> dict[int, str]:
+        seen.extend(len(model.proto.graph.node) for model in models)
+        operators = [[node.op_type for node in model.proto.graph.node] for model in models]
+        return {
+            number: "it was tried"
+            for number, one in enumerate(operators)
+            if "Neg" in one or ("Exp" in one and len(one) > 1)
+        }
+
+    monkeypatch.setitem(ROUTES, CPU, ROUTES["ggml"])
+    monkeypatch.setattr(provider, "failures", failures)
+    monkeypatch.setattr(provider, "taken_by_providers", lambda graph, nodes, settings: set(nodes))
+    monkeypatch.setattr(provider, "make_kept_session", lambda model, settings: (make_session(model, SETTINGS), b""))
+    ort.register_provider(_Factory())
+    yield seen
+    ort.discovery.default_catalog().unregister_provider("TriedExecutionProvider")
+
+
+def _placed(text: str) -> tuple[dict[str, str], str]:
+    """Provider of each operator, and why others do not have it."""
+    settings = ort.SessionOptions()
+    settings.pin_cpu = True
+    names = ["TriedExecutionProvider", CPU]
+    with ort.InferenceSession(model_from_text(text).SerializeToString(), settings, providers=names) as session:
+        reasons = " ".join(str(refusal) for node in session.placement for refusal in node.refusals)
+        feeds = {"x": np.ones((2, 3), np.float32)}
+        plain = ort.InferenceSession(model_from_text(text).SerializeToString(), providers=[CPU])
+        np.testing.assert_allclose(session.run(None, feeds)[0], plain.run(None, feeds)[0], rtol=1e-6)
+        return {node.op_type: node.provider for node in session.placement}, reasons
+
+
+def test_nodes_that_fail_are_left_to_others(tried: list[int]) -> None:
+    placed, reasons = _placed("g (float[2, 3] x) => (float[2, 3] y) { a = Relu(x) b = Neg(a) y = Abs(b) }")
+    assert placed == {"Relu": "TriedExecutionProvider", "Neg": CPU, "Abs": "TriedExecutionProvider"}
+    assert "it was tried" in reasons
+    assert tried[:3] == [1, 1, 1]
+
+
+def test_regions_that_fail_are_left_to_others(tried: list[int], caplog: pytest.LogCaptureFixture) -> None:
+    """Each node alone did not fail; together they do, and the session says so."""
+    placed, _ = _placed("g (float[2, 3] x) => (float[2, 3] y) { a = Relu(x) y = Exp(a) }")
+    assert "does not run a region of 2 nodes" in caplog.text
+    assert set(placed.values()) == {CPU}
+    assert 2 in tried
+
+
+def test_sizes_have_to_be_known(tried: list[int]) -> None:
+    placed, reasons = _placed("g (float[N, 3] x) => (float[N, 3] y) { y = Relu(x) }")
+    assert set(placed.values()) == {CPU}
+    assert "its sizes are not known" in reasons
+    assert tried == []
+
+
+def test_a_trial_writes_the_weights_into_the_model() -> None:
+    """The child has no arrays of ort-py."""
+    weight = np.arange(6, dtype=np.float32).reshape(3, 2)
+    model = _model("Relu")
+    tensor = model.proto.graph.initializer.add(name="w", data_type=onnx.TensorProto.FLOAT, dims=weight.shape)
+    tensor.data_location = onnx.TensorProto.EXTERNAL
+    tensor.external_data.add(key="location", value="weights")
+    real = native()
+    host = real.OrtDevice(real.OrtDevice.cpu(), real.OrtDevice.default_memory(), 0)
+    held = Model(model.proto, {"w": real.OrtValue.ortvalue_from_numpy(weight, host)})
+    whole = trials._whole(held)
+    np.testing.assert_array_equal(numpy_helper.to_array(whole.graph.initializer[0]), weight)
+    assert model.proto.graph.initializer[0].external_data
