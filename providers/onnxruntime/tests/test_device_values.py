@@ -31,11 +31,11 @@ from ort_py.contracts import (
 from ort_py.devices import HOST, Device, DeviceClass
 from ort_py_kit.graphs import model_from_text
 from ort_py_onnxruntime import device_arrays, device_region, device_values
-from ort_py_onnxruntime.device_values import Copies, DeviceValues, Residence, residence_of
+from ort_py_onnxruntime.device_values import Copies, DeviceValues, Residence, residence_of, values_on
 from ort_py_onnxruntime.native import native
 from ort_py_onnxruntime.provider import OnnxruntimeProvider
 from ort_py_onnxruntime.region import OnnxruntimeRegion
-from ort_py_onnxruntime.routes import CPU, ROUTES
+from ort_py_onnxruntime.routes import CPU, ROUTES, Route
 from ort_py_onnxruntime.sessions import make_session, model_of
 from ort_py_onnxruntime.settings import Settings, Used
 
@@ -425,8 +425,29 @@ def test_a_device_that_onnxruntime_does_not_reach_is_not_used() -> None:
     """This onnxruntime has no memory of such devices: values go through the host, as without one."""
     for name in ("CUDAExecutionProvider", "WebGpuExecutionProvider", "DmlExecutionProvider"):
         assert residence_of(Settings((Used(name, {"device_id": "0"}),), 1, completes=False)) is None
+        assert values_on(Device(ROUTES[name].memory_kind), name) is None
     assert _Bridge(_residence()).device == DEVICE
     assert OnnxruntimeProvider(NAME, SETTINGS).device == HOST
+
+
+def test_a_plugin_says_where_its_values_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its device has memory that onnxruntime copies to, or none of its own."""
+
+    class Plugged:
+        def __init__(self, info: Any) -> None:
+            self._info = info
+
+        def memory_info(self, kind: Any) -> Any:
+            return self._info
+
+    real = native()
+    kinds = real.OrtMemoryInfoDeviceType.CPU, 0, 0, real.OrtDeviceMemoryType.DEFAULT, 0
+    host = real.OrtMemoryInfo.create_v2("Cpu", *kinds, real.OrtAllocatorType.ORT_DEVICE_ALLOCATOR)
+    monkeypatch.setitem(ROUTES, "ggml", Route("nobody", DeviceClass.GPU, memory="cpu"))
+    for info, wanted in ((host, Device("cpu", 0)), (None, None)):
+        used = Used("ggml", {}, (Plugged(info),))
+        found = residence_of(Settings((used,), 1, completes=False))
+        assert (None if found is None else found.device) == wanted
 
 
 def test_devices_have_onnxruntimes_names(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,10 +16,10 @@ import numpy as np
 
 from ort_py.contracts import IAllocator, IDataTransfer, IDeviceMemory, IStream
 from ort_py.devices import HOST, Device
-from ort_py.errors import UsageError
+from ort_py.errors import EPFail, UsageError
 from ort_py.lazy_dataclass import dataclass
 from ort_py_onnxruntime.device_arrays import OrtArray, empty, from_host, to_host
-from ort_py_onnxruntime.native import logger, native
+from ort_py_onnxruntime.native import devices_of, logger, native
 from ort_py_onnxruntime.routes import ROUTES, Route
 from ort_py_onnxruntime.settings import Settings
 
@@ -52,25 +52,42 @@ def residence_of(settings: Settings) -> Residence | None:
     route = ROUTES.get(used.name)
     if settings.completes or route is None or not route.memory:
         return None
-    index, vendor = int(used.options.get("device_id") or 0), route.memory_vendor
-    if used.devices:
-        info = used.devices[0].memory_info(native().OrtDeviceMemoryType.DEFAULT)
+    index, stream = (int(used.options.get(name) or 0) for name in ("device_id", "user_compute_stream"))
+    return _tried(route, index, used.devices, stream)
+
+
+def values_on(device: Device, name: str) -> DeviceValues | None:
+    """Memory of a device for users' values; None where onnxruntime does not copy there.
+
+    Args:
+        device: Of the kind that the provider has.
+        name: The provider's name in onnxruntime.
+    """
+    route = ROUTES[name]
+    try:
+        devices = devices_of(name)
+    except EPFail as error:
+        logger.info("there is no memory of %s: %s", device, error)
+        return None
+    found = _tried(route, device.index, devices, 0)
+    if found is None or found.device != device:
+        return None
+    return DeviceValues(found, frozenset(route.dlpack_types))
+
+
+def _tried(route: Route, index: int, devices: Sequence[Any], stream: int) -> Residence | None:
+    """A device whose memory gives back what is copied there.
+
+    Args:
+        devices: Those of a plug-in, which say where their values are.
+    """
+    real = native()
+    vendor = route.memory_vendor
+    if devices:
+        info = devices[0].memory_info(real.OrtDeviceMemoryType.DEFAULT)
         if info is None:
             return None
         index, vendor = info.device_id, info.device_vendor_id
-    return _tried(route, index, vendor, int(used.options.get("user_compute_stream") or 0))
-
-
-def values_on(device: Device, route: Route) -> DeviceValues | None:
-    """Memory of a device for users' values; None where it is not the route's, or onnxruntime does not copy there."""
-    if not route.memory or device.kind != route.memory_kind:
-        return None
-    found = _tried(route, device.index, route.memory_vendor, 0)
-    return None if found is None else DeviceValues(found, frozenset(route.dlpack_types))
-
-
-def _tried(route: Route, index: int, vendor: int, stream: int) -> Residence | None:
-    real = native()
     number = getattr(real.OrtDevice, route.memory)()
     place = real.OrtDevice(number, real.OrtDevice.default_memory(), vendor, index)
     found = Residence(Device(route.memory_kind, index), place, stream)

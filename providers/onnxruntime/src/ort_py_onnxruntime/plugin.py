@@ -133,7 +133,7 @@ class BridgeFactory(_Factory):
             return None
         from ort_py_onnxruntime.device_values import values_on
 
-        return values_on(device, self._route)
+        return values_on(device, self._name)
 
     @property
     def _device(self) -> Device:
