@@ -79,7 +79,7 @@ def _compared(model: bytes, feeds: dict[str, Any]) -> None:
 
 
 class TestGgml(ProviderSuite):
-    """What it takes is right, and what it does not compute is refused: nothing is known to fail."""
+    """The nodes that it keeps are right, and the others are refused: nothing is known to fail."""
 
     provider = "ggml"
     options: ClassVar[dict[str, object]] = EXACT | {"claim_small": True}

@@ -86,7 +86,7 @@ class OnnxruntimeProvider(RegionProvider):
 
     @property
     def device(self) -> Device:
-        """Where values are between regions."""
+        """The device that values are on between regions."""
         return HOST if self._residence is None else self._residence.device
 
     @property

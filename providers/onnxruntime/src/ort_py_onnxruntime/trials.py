@@ -41,7 +41,7 @@ _WRONG = "tried once, it gives other numbers than onnxruntime's own provider"
 
 
 _known: dict[bytes, str] = {}
-"""How trials in this process ended, by what was tried."""
+"""Reasons of trials that failed in this process, empty for others, by what was tried."""
 
 
 def failures(models: Sequence[Model], settings: Settings) -> dict[int, str]:
