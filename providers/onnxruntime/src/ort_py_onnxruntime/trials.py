@@ -13,7 +13,7 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +34,7 @@ _MINUTES = 5
 _CLOSE = 0.02
 """Part of the largest number by which results may differ: weights may be rounded on purpose."""
 
-_RUNS = 3
+_RUNS = 5
 """Runs of each model: the first one makes the outputs, and later ones write where they are bound."""
 
 _WRONG = "tried once, it gives other numbers than onnxruntime's own provider"
@@ -126,22 +126,24 @@ def _child(folder: str, first: int) -> None:
     while _exists(folder, number):
         _say(number, None)
         proto = onnx.load(Path(folder) / f"{number}.onnx")
-        feeds = {value.name: _numbers(value.type.tensor_type) for value in proto.graph.input}
         try:
-            reason = _compared(proto, feeds, settings, own)
+            reason = _compared(proto, settings, own)
         except Exception as error:  # onnxruntime's exceptions have no base of their own
             reason = f"tried once, it fails: {' '.join(str(error).split())[-200:]}"
         _say(number, reason)
         number += 1
 
 
-def _compared(proto: onnx.ModelProto, feeds: Mapping[str, Any], settings: Settings, own: Settings) -> str:
+def _compared(proto: onnx.ModelProto, settings: Settings, own: Settings) -> str:
     names = [value.name for value in proto.graph.output]
-    theirs = make_session(Model(proto, {}), own).run(names, dict(feeds), None)
+    reference = make_session(Model(proto, {}), own)
     instance = OnnxruntimeRegion(make_session(Model(proto, {}), settings), {}, 1).instantiate(FrameResources())
-    for _ in range(_RUNS):
+    for run in range(_RUNS):
+        feeds = {
+            value.name: _numbers(value.type.tensor_type, (run, place)) for place, value in enumerate(proto.graph.input)
+        }
         instance.bind(list(feeds.values()), [None] * len(names))
-        for left, right in zip(instance(), theirs, strict=True):
+        for left, right in zip(instance(), reference.run(names, feeds, None), strict=True):
             if left.shape != right.shape or left.dtype != right.dtype or not _is_close(left, right):
                 return _WRONG
     return ""
@@ -154,12 +156,12 @@ def _is_close(left: Any, right: Any) -> bool:
     return bool(np.allclose(left, right, rtol=_CLOSE, atol=_CLOSE * float(finite), equal_nan=True))
 
 
-def _numbers(declared: onnx.TypeProto.Tensor) -> Any:
-    """Numbers to try with: of both signs, and zeros where they may be indices."""
+def _numbers(declared: onnx.TypeProto.Tensor, seed: tuple[int, int]) -> Any:
+    """Numbers to try with: of both signs, others for each input, and zeros where they may be indices."""
     dtype = helper.tensor_dtype_to_np_dtype(declared.elem_type)
     shape = tuple(dim.dim_value for dim in declared.shape.dim)
     if dtype.kind == "f":
-        return np.random.default_rng(len(shape)).standard_normal(shape).astype(dtype)
+        return np.random.default_rng(seed).standard_normal(shape).astype(dtype)
     return np.zeros(shape, dtype)
 
 
