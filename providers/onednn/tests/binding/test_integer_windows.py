@@ -145,7 +145,7 @@ def test_a_tensor_of_bytes_is_added(outputs: int, added: Element, rounds: bool) 
         TYPES[added]
     )
     desc, wide = _widened(x, (0, 0, 0, 0), 128)
-    residual = Residual(added, rounds, (0.5, -3.0), (0.25, 8.0), (-100.0, 90.0))
+    residual = Residual(added, rounds, (0.5, -3.0), (0.25, 8.0), (-37.0, 90.0))
     scales, bias = np.full(outputs, 2.0**-7), np.arange(outputs) / 4
     factors = packed_factors(scales, bias, (-128.0, 127.0), 37, residual)
     packed, target = packed_weights(w), Desc.channels_last(other.shape, Element.U8)
@@ -158,4 +158,4 @@ def test_a_tensor_of_bytes_is_added(outputs: int, added: Element, rounds: bool) 
     real = np.clip(real, -128, 127)
     real = np.rint(real) if rounds else real
     real = 0.25 * (0.5 * real - 3 + other) + 8
-    np.testing.assert_array_equal(found, np.rint(np.clip(real, -100, 90)) + 37)
+    np.testing.assert_array_equal(found, np.rint(np.clip(real, -37, 90)) + 37)
