@@ -35,7 +35,11 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--seed", type=int, default=0, help="the first seed (0)")
     parser.add_argument("--graphs", "--count", type=int, default=500, dest="count", help="how many seeds (500)")
     parser.add_argument("--workers", type=int, default=1, help="child processes (1)")
-    parser.add_argument("--providers", default="", help="names of providers, separated by commas (the default ones)")
+    parser.add_argument(
+        "--providers",
+        default="",
+        help="names of providers, separated by commas, each with options as in NAME?claim_small=1 (the default ones)",
+    )
     parser.add_argument("--opset", type=int, default=0, help="operator set version of all graphs (any)")
     parser.add_argument("--type", default="", dest="main", help="element type of most data, such as float32 (any)")
     parser.add_argument("--nodes", type=int, default=40, help="most nodes of a graph (40)")

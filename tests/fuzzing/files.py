@@ -15,6 +15,7 @@ import onnx.parser
 import onnx.printer
 
 from tests.fuzzing.cases import Case
+from tests.fuzzing.runners import requested
 from tests.fuzzing.schemas import np_dtype
 
 __all__ = ["as_code", "case_of", "read_case", "write_case"]
@@ -113,7 +114,7 @@ def as_code(case: Case, level: str = "ORT_ENABLE_ALL", providers: Sequence[str] 
     for feeds in case.feeds:
         shown = ", ".join([f"{name!r}: {_array_code(array)}" for name, array in feeds.items()])
         lines.append(f"fs.append({{{shown}}})")
-    return "\n".join(lines) + _PROGRAM.replace("LEVEL", level).replace("PROVIDERS", repr(providers and list(providers)))
+    return "\n".join(lines) + _PROGRAM.replace("LEVEL", level).replace("PROVIDERS", repr(requested(providers)))
 
 
 _PROGRAM = """

@@ -23,6 +23,7 @@ import ort_py
 from tests.fuzzing.cases import draw_case
 from tests.fuzzing.contradictions import contradict
 from tests.fuzzing.mutations import EXTREMES, mutate, mutate_bytes
+from tests.fuzzing.runners import requested
 from tests.fuzzing.schemas import np_dtype
 
 __all__ = ["MutantSearch"]
@@ -131,7 +132,7 @@ class MutantSearch:
             with warnings.catch_warnings(), np.errstate(all="ignore"):
                 warnings.simplefilter("ignore")
                 self.say(stage=f"load ({which})")
-                session = ort_py.InferenceSession(data, options, providers=self.providers)
+                session = ort_py.InferenceSession(data, options, providers=requested(self.providers))
                 loaded = time.process_time() - processor
                 wall = time.monotonic() - began
                 if loaded > LOAD_SECONDS + GRACE and wall > LOAD_SECONDS + GRACE:

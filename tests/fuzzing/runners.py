@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import urllib.parse
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -17,7 +18,7 @@ from ort_py_kit.tolerances import assert_close
 from tests.fuzzing.cases import Case, Feeds
 from tests.fuzzing.reference import CORRECTED
 
-__all__ = ["Outcome", "Ran", "Variant", "run_numpy", "run_onnxruntime", "run_reference", "run_variant"]
+__all__ = ["Outcome", "Ran", "Variant", "requested", "run_numpy", "run_onnxruntime", "run_reference", "run_variant"]
 
 
 @dataclass(slots=True)
@@ -50,7 +51,7 @@ class Variant:
     Attributes:
         name: For reports.
         level: Optimisation level.
-        providers: Names of providers; None for the default.
+        providers: Names of providers, with options as `requested` reads them; None for the default.
         plain: Whether the CPU role is filled by NumPy only.
         threads: Whether two threads run at once.
         bound: Whether outputs are bound.
@@ -93,6 +94,14 @@ def guarded(work: Callable[[], Any]) -> Outcome:
             return Outcome(error=error.with_traceback(None))
 
 
+def requested(providers: Sequence[str] | None) -> list[str | tuple[str, dict[str, str]]] | None:
+    """Names such as ``"XnnpackExecutionProvider?claim_small=1"`` as a session takes them; None stays None."""
+    if providers is None:
+        return None
+    parts = [one.partition("?") for one in providers]
+    return [(name, dict(urllib.parse.parse_qsl(options))) if options else name for name, _, options in parts]
+
+
 def options_of(variant: Variant, *, limited: bool = False) -> Any:
     """The session options of a variant."""
     options = ort_py.SessionOptions()
@@ -114,10 +123,11 @@ def run_variant(case: Case, variant: Variant) -> Ran:
     made: list[Any] = []
 
     def opened() -> list[Any]:
-        names = list(variant.providers) if variant.providers is not None else None
         made.append(
             ort_py.InferenceSession(
-                case.model.SerializeToString(), options_of(variant, limited=case.limited), providers=names
+                case.model.SerializeToString(),
+                options_of(variant, limited=case.limited),
+                providers=requested(variant.providers),
             )
         )
         return []
