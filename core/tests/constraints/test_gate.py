@@ -49,9 +49,10 @@ def test_what_holds_for_all_shapes_is_not_checked_again() -> None:
     assert gate.record()["programs"][0]["predicates"] == []
 
 
-def test_sums_of_old_opsets_do_not_broadcast() -> None:
+@pytest.mark.parametrize("operator", ["Max", "Mean", "Min", "Sum"])
+def test_operators_of_many_inputs_do_not_broadcast_in_old_opsets(operator: str) -> None:
     """Before opset 8 the operands have one shape, which is compared in each run."""
-    text = "g (float[N,4] a, float[M,4] b, float[N,4] c) => (float[N,4] y) {y=Sum(a,b,c)}"
+    text = f"g (float[N,4] a, float[M,4] b, float[N,4] c) => (float[N,4] y) {{y={operator}(a,b,c)}}"
     old, new = gate_of(text, opset=7), gate_of(text, opset=8)
     arrays = [floats(3, 4), floats(1, 4), floats(3, 4)]
     assert new.admit(arrays).outputs == ((3, 4),)

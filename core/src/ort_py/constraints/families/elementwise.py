@@ -33,7 +33,7 @@ def broadcasting(n: NodeScope) -> Outputs:
     return [n.broadcast(*(n.shape(place) for place in range(len(n.inputs))))]
 
 
-def _variadic(n: NodeScope) -> Outputs:
+def variadic(n: NodeScope) -> Outputs:
     """Like `broadcasting`; before version 8, all operands have one shape."""
     if n.since_version >= 8 or not n.inputs:
         return broadcasting(n)
@@ -105,7 +105,7 @@ def _bias_gelu(n: NodeScope) -> Outputs:
 TABLE: Mapping[tuple[str, str], Constraint] = {
     **_table(_UNARY, first_shape),
     **_table(_BROADCAST, broadcasting),
-    **_table("Max Mean Min Sum", _variadic),
+    **_table("Max Mean Min Sum", variadic),
     ("", "Clip"): _clip,
     ("", "Dropout"): _dropout,
     ("", "PRelu"): _prelu,

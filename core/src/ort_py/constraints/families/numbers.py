@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 
-from ort_py.constraints.families.elementwise import broadcasting, first_shape
+from ort_py.constraints.families.elementwise import broadcasting, first_shape, variadic
 from ort_py.constraints.program import CONTENT_LIMIT, Code
 from ort_py.constraints.scope import Constraint, Dims, NodeScope, Outputs, Tensor, Unchecked, content_of
 from ort_py.constraints.sizes import (
@@ -55,9 +55,9 @@ def _is_float(n: NodeScope) -> bool:
     return any(one is not None and one.data_type is DataType.FLOAT for one in n.inputs)
 
 
-def _entrywise(n: NodeScope, combine: Callable[..., Amount]) -> Outputs:
+def _entrywise(n: NodeScope, combine: Callable[..., Amount], shaped: Constraint = broadcasting) -> Outputs:
     """A function of the elements of tensors that broadcast, where all of them are followed."""
-    found = broadcasting(n)
+    found = shaped(n)
     shape = found[0] if isinstance(found[0], tuple) else None
     sides = [None if one is None or _is_data(one) else content_of(one) for one in n.inputs]
     if shape is None or len(shape) > 1 or any(side is None for side in sides):
@@ -113,7 +113,7 @@ def _folded(combine: Callable[[Amount, Amount], Amount]) -> Constraint:
         return found
 
     def constraint(n: NodeScope) -> Outputs:
-        return _entrywise(n, several)
+        return _entrywise(n, several, variadic)
 
     return constraint
 
