@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import onnx
+import onnx.parser
 import onnxruntime
 import pytest
 from hypothesis import given, settings
@@ -144,3 +145,19 @@ def test_collected_in_a_loop(trips: int) -> None:
     x = np.array([1, 2], np.float32)
     s, y, _ = check(onnx.parser.parse_model(COLLECTED), {"n": np.array(trips), "x": x})
     assert (len(s), y.tolist()) == (trips, (x * (trips + 1)).tolist())
+
+
+@pytest.mark.parametrize("taken", ["y = ConcatFromSequence<axis = 0>(s)", "y = SequenceAt(s, last)"])
+def test_what_a_sequence_holds_is_not_written_over(taken: str) -> None:
+    """Neither by a function of the third tensor that would work in place, nor, in a result, by the next run."""
+    head = '<ir_version: 8, opset_import: ["" : 15]> g (float[N,64] x) => (float[M,64] y, float[N,64] z) '
+    body = f"a = Neg(x) b = Relu(x) c = Abs(x) s = SequenceConstruct(a, b, c) d = Sqrt(c) {taken} e = Exp(d) z = Neg(e)"
+    model = onnx.parser.parse_model(f"{head} <int64 last = {{2}}> {{ {body} }}").SerializeToString()
+    rows = [np.random.default_rng(seed).standard_normal((128, 64)).astype(np.float32) for seed in range(3)]
+    options = ort_py.SessionOptions()
+    options.pin_cpu = True  # compiled regions make arrays of their own
+    with ort_py.InferenceSession(model, options, providers=[CPU]) as session:
+        results = [session.run(None, {"x": one})[0] for one in rows]
+    for one, result in zip(rows, results, strict=True):
+        parts = [-one, np.maximum(one, 0), np.abs(one)]
+        np.testing.assert_array_equal(result, parts[2] if "At" in taken else np.concatenate(parts))

@@ -162,8 +162,8 @@ class KernelDef:
         inplace: Pairs (input, output) that may share one buffer when `out` is declared, shape and dtype are the same,
             and the input is not read later. Several pairs are used in a call where the caller bound several outputs
             over inputs, but no input or output is in two of them. Without `out`, pairs for `KernelForms.over`.
-        views: Pairs (output, input): the output may be a view of that input, with any strides. Other outputs are new
-            arrays, C-contiguous unless `strided` is declared and an input was not.
+        views: Pairs (output, input): the output may be a view of that input, with any strides; a sequence in several
+            pairs may hold any input. Others are new, C-contiguous unless `strided` is declared and an input was not.
         strided: Inputs need not be C-contiguous.
         host_inputs: Inputs that are read on the host (shapes, axes, indices), whatever the provider's device.
         host_outputs: Outputs that are produced on the host.

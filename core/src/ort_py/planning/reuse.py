@@ -126,9 +126,10 @@ def _pairs(step: Step) -> Iterable[tuple[int, int]]:
     """(output, input) of what may share memory."""
     match step:
         case KernelStep():
-            for result, source in step.views:
-                if result < len(step.outputs) and source < len(step.inputs):
-                    yield step.outputs[result], step.inputs[source]
+            results = [result for result, _ in step.views]  # a sequence that is in several pairs may hold any input
+            for (result, source), place in itertools.product(step.views, range(len(step.inputs))):
+                if result < len(step.outputs) and (place == source or results.count(result) > 1):
+                    yield step.outputs[result], step.inputs[place]
         case RegionStep() | CopyStep() | WaitStep():
             return  # by their contracts these make arrays of their own, or none
         case ContiguousStep():
