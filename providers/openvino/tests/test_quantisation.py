@@ -35,7 +35,7 @@ def _kept(text: str, monkeypatch: pytest.MonkeyPatch, *, exact: bool = True) -> 
         return found[-1]
 
     monkeypatch.setenv("ORT_PY_CACHE", "off")
-    monkeypatch.setattr(quantisation, "_has_exact_integers", lambda: exact)
+    monkeypatch.setattr(quantisation, "has_exact_integers", lambda: exact)
     monkeypatch.setattr(quantisation, "computes_in_integers", noted)
     session = opened(text)
     assert set(runners(session).values()) == {NAME}

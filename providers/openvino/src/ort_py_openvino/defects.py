@@ -14,7 +14,8 @@ import numpy as np
 from ort_py.contracts import FunctionBody, GraphView, NodeSpec
 from ort_py.dtypes import DataType
 from ort_py_openvino.graph_walk import moved_from
-from ort_py_openvino.windows import average_pool, conv, conv_transpose, lp_pool, max_pool, resize
+from ort_py_openvino.quantisation import has_exact_integers
+from ort_py_openvino.windows import average_pool, conv, conv_transpose, lp_pool, max_pool, resize, upsample
 
 __all__ = ["defect", "defect_of_body"]
 
@@ -204,7 +205,19 @@ def _pad(node: NodeSpec, graph: GraphView) -> str | None:
     return None if exact else "it converts integers through float32"
 
 
+def _quantized_product(node: NodeSpec, graph: GraphView) -> str | None:
+    """Without VNNI, products of constant weights are added in pairs of 16 bits."""
+    weights = None if node.inputs[3] is None else graph.constant(node.inputs[3].name)
+    if weights is None or weights.dtype != np.int8 or has_exact_integers():
+        return None
+    large = int(abs(weights.astype(np.int32)).max(initial=0)) > _FITS_IN_PAIRS
+    return "it adds products of 8 bits in 16 bits on this processor" if large else None
+
+
 def _quantized_conv(node: NodeSpec, graph: GraphView) -> str | None:
+    inexact = _quantized_product(node, graph)
+    if inexact is not None:
+        return inexact
     weights = node.inputs[3]
     if weights is None or weights.data_type is not DataType.UINT8:
         return None
@@ -221,6 +234,8 @@ def _quantized_conv(node: NodeSpec, graph: GraphView) -> str | None:
 def _quantize(node: NodeSpec, graph: GraphView) -> str | None:
     if _type(node) is not DataType.FLOAT:
         return "it adds the zero point before it rounds if the data are not float32"
+    if node.inputs[0] is not None and not node.inputs[0].shape:
+        return "it gives an axis to a result that has none"  # also where the number of axes is unknown
     scale = node.inputs[1]
     if scale is None or graph.constant(scale.name) is not None:
         if node.attributes.get("block_size", 0):
@@ -254,7 +269,16 @@ def _reduction(node: NodeSpec, graph: GraphView) -> str | None:
         return "with noop_with_empty_axes it omits what the operator does to each element"
     if not _is_float(node) and node.op_type in {"ReduceLogSum", "ReduceLogSumExp", "ReduceL2", "ReduceMean"}:
         return "it rounds integers differently"
-    return None
+    return _kept_axes(node, graph)
+
+
+def _kept_axes(node: NodeSpec, graph: GraphView) -> str | None:
+    return None if node.attributes.get("keepdims", 1) in {0, 1} else "it keeps axes if keepdims is neither 0 nor 1"
+
+
+def _expand(node: NodeSpec, graph: GraphView) -> str | None:
+    result = node.outputs[0]
+    return None if result is None or result.shape != () else "it gives an axis to a result that has none"
 
 
 def _reduce_max(node: NodeSpec, graph: GraphView) -> str | None:
@@ -275,6 +299,9 @@ def _top_k(node: NodeSpec, graph: GraphView) -> str | None:
         return "it takes any of several equal elements instead of the first"
     return None
 
+
+_FITS_IN_PAIRS = 64
+"""The largest weight of which two products with any 8 bits fit into 16 bits."""
 
 _TINY = np.float32(2.0**-126)
 """The smallest normal number."""
@@ -309,6 +336,7 @@ _CHECKS: Mapping[str, Check] = {
     ),
     **dict.fromkeys(("ScatterElements", "ScatterND"), _scatter),
     **dict.fromkeys(_REDUCTIONS, _reduction),
+    **dict.fromkeys(("ArgMax", "ArgMin"), _kept_axes),
     "AveragePool": average_pool,
     "Cast": _cast,
     "Celu": _with(
@@ -317,6 +345,7 @@ _CHECKS: Mapping[str, Check] = {
     "Compress": _always("it ends the process if nothing is chosen"),
     "Conv": conv,
     "ConvTranspose": conv_transpose,
+    "Expand": _expand,
     "Hardmax": _always("it takes any of several equal elements instead of the first"),
     "IsInf": _always("it does not detect infinities that were computed directly before"),
     "GatherElements": _gather_elements,
@@ -330,6 +359,7 @@ _CHECKS: Mapping[str, Check] = {
     "Pad": _pad,
     "PRelu": _prelu,
     "QLinearConv": _quantized_conv,
+    "QLinearMatMul": _quantized_product,
     "QuantizeLinear": _quantize,
     "Range": _range,
     "ReduceMax": _reduce_max,
@@ -341,4 +371,5 @@ _CHECKS: Mapping[str, Check] = {
     "Softplus": _always("it returns negative numbers where the result is close to 0, and has no correct digits there"),
     "SpaceToDepth": _with("it ignores the mode", lambda node: "mode" in node.attributes),
     "Tile": _tile,
+    "Upsample": upsample,
 }

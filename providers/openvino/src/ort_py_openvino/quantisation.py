@@ -27,7 +27,7 @@ from ort_py.contracts import GraphView, NodeSpec
 from ort_py.dtypes import DataType
 from ort_py_openvino.elements import module_once
 
-__all__ = ["computes_in_integers", "write_quantisation"]
+__all__ = ["computes_in_integers", "has_exact_integers", "write_quantisation"]
 
 _LIMITS = {DataType.INT8: (-128, 127), DataType.UINT8: (0, 255)}
 
@@ -55,7 +55,7 @@ def computes_in_integers(region: GraphView) -> bool:
         region: The region.
     """
     outputs = {value.name for value in region.outputs}
-    if not _has_exact_integers():
+    if not has_exact_integers():
         return False
     if not any(node.op_type in _CONVOLUTIONS for node in region.nodes):
         return False
@@ -63,7 +63,7 @@ def computes_in_integers(region: GraphView) -> bool:
 
 
 @cache
-def _has_exact_integers() -> bool:
+def has_exact_integers() -> bool:
     """Return whether Linux says that the processor has VNNI; without it, sums of two products are cut to 16 bits."""
     try:
         text = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace")

@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ort_py.contracts import GraphView, NodeSpec, ValueSpec
+from ort_py_openvino.kept_sizes import keeps_batch_and_channels
 
-__all__ = ["average_pool", "conv", "conv_transpose", "lp_pool", "max_pool", "resize"]
+__all__ = ["average_pool", "conv", "conv_transpose", "lp_pool", "max_pool", "resize", "upsample"]
 
 _CLOSE = 1e-5
 """Relative distance from an integer at which it may round a size up."""
@@ -66,10 +67,7 @@ def resize(node: NodeSpec, graph: GraphView) -> str | None:
         return "it computes antialias and exclude_outside differently"
     if attributes.get("keep_aspect_ratio_policy", "stretch") != "stretch":
         return "it ignores keep_aspect_ratio_policy"
-    if any(
-        one != other and None not in (one, other)
-        for one, other in zip(*map(_places, (node.inputs[0], node.outputs[0])), strict=False)
-    ):
+    if not keeps_batch_and_channels(node, graph):
         return "it resizes neither batches nor channels"
     by_scales = len(node.inputs) > 2 and node.inputs[2] is not None
     if attributes.get("coordinate_transformation_mode") == "align_corners" and by_scales:
@@ -79,10 +77,9 @@ def resize(node: NodeSpec, graph: GraphView) -> str | None:
     return None
 
 
-def _places(value: ValueSpec | None) -> list[int | None]:
-    """The sizes of batch and channels; None for one that only a run knows."""
-    sizes = () if value is None or value.shape is None else value.shape[:2]
-    return [size if isinstance(size, int) else None for size in sizes]
+def upsample(node: NodeSpec, graph: GraphView) -> str | None:
+    """Axes that it does not resize."""
+    return None if keeps_batch_and_channels(node, graph) else "it resizes neither batches nor channels"
 
 
 def _are_exact(scales: ValueSpec | None, data: ValueSpec | None, graph: GraphView) -> bool:
