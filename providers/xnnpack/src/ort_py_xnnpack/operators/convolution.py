@@ -21,6 +21,10 @@ __all__ = ["OPERATORS", "lower_integers"]
 Arrange: TypeAlias = "Callable[[np.ndarray[Any, Any]], np.ndarray[Any, Any]]"
 
 
+_WHOLE_TAPS = frozenset({3, 4, 9, 25})
+"""Numbers of taps for which there is code on all processors; other kernels of single channels get taps of weight 0."""
+
+
 def _channels_last(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     four = array if array.ndim == 4 else array[:, :, None, :]
     return np.ascontiguousarray(four.transpose(0, 2, 3, 1))
@@ -90,6 +94,8 @@ def _describe(
     source, sizes = as_two_axes(builder, x)
     depthwise = per_group == 1 and groups == inputs and groups > 1
     filters, added = weights(*(("depthwise", _depthwise, 3) if depthwise else ("channels last", _channels_last, 0)))
+    if per_group == 1 and windows.kernel[0] * windows.kernel[1] not in _WHOLE_TAPS:
+        builder.watch(source)  # what taps of weight 0 read is multiplied, too
     target, done = restored(builder, node.outputs[0], (sizes[0], outputs, *windows.results))
     window = (*windows.padding, *windows.kernel, *windows.strides, *windows.dilations)
     many = (outputs // inputs, inputs) if depthwise else (groups, per_group, outputs // groups)
