@@ -130,6 +130,22 @@ def test_what_is_left_of_a_claim_may_go_to_the_next(error: Exception | None, rea
     assert last.refusals[1] == ("Selective", reason)
 
 
+def test_what_is_left_of_a_claim_may_go_to_several_regions() -> None:
+    """The next compiler takes a node in the middle of the rest, which is no unit any more."""
+
+    class Middle(FakeProvider):
+        def get_capability(self, graph: GraphView, kernels: KernelLookup) -> Capability:
+            return Capability((Claim((1,), ClaimKind.COMPILE),))
+
+    text = "g (float[4] x) => (float[4] y) { a = Relu(x) b = Neg(a) c = Abs(b) y = Exp(c) }"
+    first = FakeProvider(behaviour=FakeBehaviour(operators={"Exp"}))
+    middle = Middle(behaviour=FakeBehaviour(compiles=True), name="Middle")
+    model, found, _ = assign(text, first, Selective(), middle, HostProvider())
+    assert not found.unassigned
+    assert [[node.op_type for node in region.nodes] for region in found.regions[model.graph]] == [["Neg"]]
+    assert found.counts() == {"FakeExecutionProvider": 1, "Middle": 1, "HostExecutionProvider": 2}
+
+
 def test_what_is_left_of_a_claim_stays_where_nobody_is_next() -> None:
     """A small region is better than none, and after a whole claim no other provider is asked."""
     selective = Selective()

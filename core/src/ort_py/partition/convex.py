@@ -42,6 +42,11 @@ class ContractedGraph:
         self._members[self._next] = members
         self._next += 1
 
+    def release(self, nodes: Iterable[int]) -> None:
+        """Undo the contraction of nodes that no region has any more."""
+        for node in nodes:
+            self._unit[node] = node
+
     def split_all(self, groups: Sequence[Iterable[int]]) -> list[list[tuple[int, ...]]]:
         """Cut sets of nodes that share none into parts that can all be contracted, and contract them.
 
@@ -58,11 +63,8 @@ class ContractedGraph:
             self.add_region(group)
         waiting = self._waiting()
         tied = [place for place in range(len(sets)) if first + place in waiting]
-        if not tied:
-            return parts
         for place in tied:
-            for node in self._members.pop(first + place):
-                self._unit[node] = node
+            self.release(self._members.pop(first + place))
         if len(tied) * len(self._unit) <= _EXACT_STEPS:
             for place in tied:
                 parts[place] = self.split(sets[place])
@@ -134,11 +136,9 @@ class ContractedGraph:
             groups.setdefault(value, []).append(node)
         return [tuple(sorted(groups[value])) for value in sorted(groups)]
 
-    def _nodes_of(self, unit: int) -> Sequence[int]:
-        return self._members.get(unit, (unit,))
-
     def _unit_successors(self, unit: int) -> set[int]:
-        found = {self._unit[next_node] for node in self._nodes_of(unit) for next_node in self._successors[node]}
+        nodes = self._members.get(unit, (unit,))
+        found = {self._unit[next_node] for node in nodes for next_node in self._successors[node]}
         found.discard(unit)
         return found
 

@@ -84,9 +84,8 @@ class _Placing:
     def place(self) -> None:
         """Assign the graph's nodes, provider by provider in the placement's order."""
         regions = self.result.regions[self.graph] = []
-        owner = list(self.choice.owner)
         mine: list[list[int]] = [[] for _ in self.answers]
-        for index, place in enumerate(owner):
+        for index, place in enumerate(self.choice.owner):
             if place >= 0:
                 mine[place].append(index)
         contracted: ContractedGraph | None = None
@@ -95,12 +94,13 @@ class _Placing:
             groups = _groups(answer, mine[place]) if answer.regions else []
             if groups:
                 contracted = contracted or ContractedGraph(self.view)
-                claims = [claim for claim, _ in groups]
                 parts = contracted.split_all([members for _, members in groups])
-                for claim, pieces in zip(claims, parts, strict=True):
+                for (claim, _), pieces in zip(groups, parts, strict=True):
                     for piece in pieces:
                         if len(piece) == len(claim.nodes) or not self._left_over(place, piece, position, mine):
                             self._region(place, claim, piece, regions)
+                        else:
+                            contracted.release(piece)
             for index in mine[place]:
                 if answer.claims[index].kind is ClaimKind.KERNEL and not self._kernel(place, index):
                     self._pass_on(index, position, mine)
