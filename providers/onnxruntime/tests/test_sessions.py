@@ -67,6 +67,16 @@ def test_runs_of_changing_shapes_are_right() -> None:
         np.testing.assert_allclose(y, np.maximum(x @ WEIGHT, 0), rtol=1e-4, atol=1e-4)
 
 
+def test_sums_of_nothing_are_zero() -> None:
+    """onnxruntime writes only those of the first product of a batch; such runs are left to NumPy."""
+    model = model_from_text("g (float[N, M, K] x, float[N, K, L] z) => (float[N, M, L] y) { y = MatMul(x, z) }")
+    with _session(model.SerializeToString()) as session:
+        session.run(None, {"x": np.ones((8, 7, 2), np.float32), "z": np.ones((8, 2, 7), np.float32)})
+        (y,) = session.run(None, {"x": np.ones((8, 7, 0), np.float32), "z": np.ones((8, 0, 7), np.float32)})
+        assert session.placement.counts() == {GENERAL: 1}
+    np.testing.assert_array_equal(y, np.zeros((8, 7, 7), np.float32))
+
+
 def test_outputs_are_written_in_place() -> None:
     """An array that the engine gives is the array that onnxruntime writes to, in runs that bind and in others."""
     instance = _region("g (float[N] x) => (float[N] y) { y = Relu(x) }").instantiate(FrameResources())

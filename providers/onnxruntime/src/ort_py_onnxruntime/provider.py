@@ -113,8 +113,8 @@ class OnnxruntimeProvider(RegionProvider):
 
     @property
     def computes_empty_values(self) -> bool:
-        """True for onnxruntime's kernels for processors alone: a plug-in was seen that ends the process."""
-        return self._own_kernels
+        """False: sums of nothing are what memory held before, and a plug-in was seen that ends the process."""
+        return False
 
     @property
     def computes_late_broadcasts(self) -> bool:
