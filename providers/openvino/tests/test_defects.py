@@ -32,6 +32,15 @@ CASES: dict[str, tuple[str, dict[str, Any], str, str]] = {
         "QLinearConv",
         "it has no code for unsigned weights without a zero point",
     ),
+    "a scale for each output channel": (
+        """g (uint8[1, 2, 2, 2] x) => (uint8[1, 2, 2, 2] y) <
+            float s = {0.03}, float t = {0.5}, uint8 z = {100}, int8[2] none = {0, 0}, float[2] u = {0.02, 0.7},
+            int8[2, 2, 1, 1] w = {9, -20, 31, 44}
+        > { y = QLinearConv (x, s, z, w, u, none, t, z) }""",
+        {"x": np.random.default_rng(7).integers(0, 256, (1, 2, 2, 2)).astype(np.uint8)},
+        "QLinearConv",
+        "it applies the scales of output channels to input channels",
+    ),
     "products in 16 bits": (
         """g (uint8[1, 4] x) => (uint8[1, 2] y) <
             float s = {1}, float t = {500}, uint8 z = {0}, int8 none = {0}, int8[4, 2] w = {

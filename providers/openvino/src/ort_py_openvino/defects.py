@@ -218,6 +218,8 @@ def _quantized_conv(node: NodeSpec, graph: GraphView) -> str | None:
     inexact = _quantized_product(node, graph)
     if inexact is not None:
         return inexact
+    if any(value is not None and value.shape not in {(), (1,)} for value in node.inputs[4:6]):
+        return "it applies the scales of output channels to input channels"
     weights = node.inputs[3]
     if weights is None or weights.data_type is not DataType.UINT8:
         return None
