@@ -72,6 +72,7 @@ def _convolutions() -> Iterator[Case]:
     yield _one(node("Conv", "x w", group=4), (2, 4, 9), w=_weight(4, 1, 3))
     for taps in ((1, 1), (1, 5), (4, 4)):  # for which XNNPACK has no code without taps of weight 0
         yield _one(node("Conv", "x w", group=4), (1, 4, 7, 8), w=_weight(4, 1, *taps))
+        yield _one(node("Conv", "x w"), (1, 1, 7, 8), w=_weight(1, 1, *taps))
     transposed: list[tuple[int, tuple[int, ...], dict[str, Any]]] = [
         (1, (6, 4, 3, 3), {}),
         (1, (6, 4, 2, 3), {"strides": [2, 3], "output_padding": [1, 0], "pads": [1, 0, 0, 1]}),
