@@ -1,5 +1,5 @@
 """Models as exporters write them, as ONNX text with sizes drawn from a seed: gates, decomposed normalisations, rotary
-embeddings, quantised residuals, odd convolutions, recurrent layers in both directions, Resize, Loop and Scan.
+embeddings, quantised residuals, odd convolutions, recurrent layers in both directions, Resize, Loop, Scan, sequences.
 
 Written apart from `forms`, so that what one does not think of the other may. Knows nothing of sessions.
 """
@@ -259,6 +259,20 @@ def _bodies(rng: random.Random, numbers: np.random.Generator) -> Drawn:
     return 17, body, feeds, constants
 
 
+def _sequences(rng: random.Random, numbers: np.random.Generator) -> Drawn:
+    names = ["a", "b", "c", "d"][: rng.choice((1, 3, 4))]
+    made = " ".join(f"{name} = {rng.choice(('Abs', 'Neg', 'Relu', 'Sin'))}(x)" for name in names)
+    read = rng.choice(names)  # for the last time, by a function that could work in place
+    taken = rng.choice(("q = ConcatFromSequence<axis = 1>(t)", "q = SequenceAt(t, place)"))
+    body = (
+        f"{made} s = SequenceConstruct({', '.join(names)}) e = {rng.choice(('Tanh', 'Exp', 'Neg'))}({read}) "
+        f"t = SequenceInsert(s, {rng.choice(('e', 'x'))}{rng.choice(('', ', place'))}) {taken} "
+        f"f = Sigmoid(e) y = Concat<axis = 1>(q, f)"
+    )
+    constants = {"place": np.array(rng.randrange(-len(names), len(names)), np.int64)}
+    return 15, body, {"x": _floats(numbers, rng.choice((2, 64)), 64)}, constants
+
+
 PATTERNS: dict[str, Callable[[random.Random, np.random.Generator], Drawn]] = {
     "bodies": _bodies,
     "convolutions": _convolutions,
@@ -268,5 +282,6 @@ PATTERNS: dict[str, Callable[[random.Random, np.random.Generator], Drawn]] = {
     "residuals": _residuals,
     "resizes": _resizes,
     "rotary": _rotary,
+    "sequences": _sequences,
 }
 """By name: draws a model's body, inputs and constants."""
