@@ -67,6 +67,18 @@ def test_runs_of_changing_shapes_are_right() -> None:
         np.testing.assert_allclose(y, np.maximum(x @ WEIGHT, 0), rtol=1e-4, atol=1e-4)
 
 
+def test_nodes_that_are_not_read_are_no_error() -> None:
+    """Unoptimised, they stay in the model, and may be a region without outputs."""
+    text = "g (float[N] x, int64[1] k) => (int64[M, L] y) { a = Neg(x) b = Exp(a) y = NonZero(k) }"
+    settings = ort.SessionOptions()
+    settings.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
+    feeds = {"x": np.ones(3, np.float32), "k": np.array([5])}
+    with ort.InferenceSession(model_from_text(text).SerializeToString(), settings, providers=[GENERAL]) as session:
+        (y,) = session.run(None, feeds)
+        assert not session.fallback_report
+    np.testing.assert_array_equal(y, [[0]])
+
+
 def test_sums_of_nothing_are_zero() -> None:
     """onnxruntime writes only those of the first product of a batch; such runs are left to NumPy."""
     model = model_from_text("g (float[N, M, K] x, float[N, K, L] z) => (float[N, M, L] y) { y = MatMul(x, z) }")

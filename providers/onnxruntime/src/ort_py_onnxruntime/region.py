@@ -116,6 +116,8 @@ class _Instance(RegionInstance):
             check_process(self._forks, self._threads)
         given, self._given = self._given, []
         wanted, self._wanted = self._wanted, ()
+        if not self._outputs:  # unoptimised nodes that nothing reads: onnxruntime refuses to run for no output
+            return ()
         if not self._fits:
             return self._unbound(given, wanted)
         try:
