@@ -22,6 +22,7 @@ from onnx.reference import ReferenceEvaluator
 
 import ort_py as ort
 from ort_py.errors import LimitError
+from ort_py_kit.graphs import model_from_text
 from ort_py_kit.suites.threads import on_threads
 from ort_py_kit.tolerances import assert_close
 from providers.coreml.tests.cases import CASES
@@ -140,6 +141,15 @@ def test_conversions_and_back_are_not_taken_for_nothing(through: int, kind: int)
 def test_weights_of_few_bits(kind: Any, block: int, axis: int) -> None:
     data, feeds = few_bits(kind, block, axis)
     _check(data, feeds)
+
+
+@pytest.mark.parametrize("operator", ["Add", "Greater", "Min"])
+def test_operands_of_fewer_axes(operator: str) -> None:
+    """Of unknown size, beside one whose shape was changed."""
+    kind = "bool" if operator == "Greater" else "float"
+    text = f"g (float[N, 1, 4] x, float[4] z) => ({kind}[1, N, 1, 4] y) <int64[4] s = {{1, 1, -1, 4}}>"
+    data = model_from_text(f"{text} {{ a = Reshape(z, s) y = {operator}(x, a) }}").SerializeToString()
+    _check(data, {"x": np.arange(20, dtype=np.float32).reshape(5, 1, 4), "z": X[0]})
 
 
 def test_results_of_a_run_stay_as_they_are() -> None:

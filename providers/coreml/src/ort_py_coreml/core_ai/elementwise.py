@@ -12,7 +12,7 @@ from typing import Any
 import coreai.authoring as ai
 import numpy as np
 
-from ort_py_coreml.core_ai.values import Var, apart_from_nan, filled, is_float
+from ort_py_coreml.core_ai.values import Var, apart_from_nan, filled, is_float, numbers, shape_of
 
 __all__ = ["FUNCTIONS"]
 
@@ -33,9 +33,20 @@ def _of_two(function: Callable[[Any, Any], Any]) -> Callable[..., Var]:
     """Return a function whose operands have the names that MIL gives them."""
 
     def apply(x: Var, y: Var) -> Var:
-        return function(x, y)
+        return function(*_of_one_rank(x, y))
 
     return apply
+
+
+def _of_one_rank(*operands: Var) -> list[Var]:
+    """Return operands with the same number of axes.
+
+    Core AI moves a change of shape from an operand to the result, which is wrong if another operand has fewer axes and
+    an unknown size.
+    """
+    rank = max(len(shape_of(x)) for x in operands)
+    missing = [rank - len(shape_of(x)) if isinstance(x, ai.Value) and shape_of(x) else 0 for x in operands]
+    return [ai.expand_dims(x, numbers(*range(more))) if more else x for x, more in zip(operands, missing, strict=True)]
 
 
 def floor(x: Var) -> Var:
@@ -66,11 +77,13 @@ def cast(x: Var, dtype: str, name: str | None = None) -> Var:
 
 def maximum(x: Var, y: Var) -> Var:
     """Return the larger of two numbers, or NaN."""
+    x, y = _of_one_rank(x, y)
     return apart_from_nan(ai.broadcasting_maximum(x, y), x, y)
 
 
 def minimum(x: Var, y: Var) -> Var:
     """Return the smaller of two numbers, or NaN."""
+    x, y = _of_one_rank(x, y)
     return apart_from_nan(ai.broadcasting_minimum(x, y), x, y)
 
 
@@ -81,6 +94,7 @@ def _sign(x: Var) -> Var:
 
 def _greater_equal(x: Var, y: Var) -> Var:
     """Compare; not the opposite of `less`, which is no for NaN, too."""
+    x, y = _of_one_rank(x, y)
     return ai.broadcasting_or(ai.broadcasting_greater(x, y), ai.broadcasting_equal(x, y))
 
 
@@ -121,7 +135,7 @@ def _rsqrt(x: Var, epsilon: Any) -> Var:
 
 
 def _select(cond: Var, a: Var, b: Var) -> Var:
-    return ai.broadcasting_where(cond, a, b)
+    return ai.broadcasting_where(*_of_one_rank(cond, a, b))
 
 
 def _fill_like(ref_tensor: Var, value: Any) -> Var:
@@ -143,7 +157,7 @@ FUNCTIONS: dict[str, Callable[..., Var]] = {
     "greater": _of_two(ai.broadcasting_greater),
     "greater_equal": _greater_equal,
     "leaky_relu": _leaky_relu,
-    "less": lambda x, y: ai.broadcasting_greater(y, x),
+    "less": lambda x, y: _of_two(ai.broadcasting_greater)(y, x),
     "less_equal": lambda x, y: _greater_equal(y, x),
     "log": _log,
     "logical_and": _of_two(ai.broadcasting_and),
