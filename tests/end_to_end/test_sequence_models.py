@@ -149,7 +149,7 @@ def test_collected_in_a_loop(trips: int) -> None:
 
 @pytest.mark.parametrize("taken", ["y = ConcatFromSequence<axis = 0>(s)", "y = SequenceAt(s, last)"])
 def test_what_a_sequence_holds_is_not_written_over(taken: str) -> None:
-    """Neither by a function of the third tensor that would work in place, nor, in a result, by the next run."""
+    """A function of the third tensor does not work in place, and the next run leaves results alone."""
     head = '<ir_version: 8, opset_import: ["" : 15]> g (float[N,64] x) => (float[M,64] y, float[N,64] z) '
     body = f"a = Neg(x) b = Relu(x) c = Abs(x) s = SequenceConstruct(a, b, c) d = Sqrt(c) {taken} e = Exp(d) z = Neg(e)"
     model = onnx.parser.parse_model(f"{head} <int64 last = {{2}}> {{ {body} }}").SerializeToString()

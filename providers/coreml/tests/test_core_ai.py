@@ -145,7 +145,7 @@ def test_weights_of_few_bits(kind: Any, block: int, axis: int) -> None:
 
 @pytest.mark.parametrize("operator", ["Add", "Greater", "Min"])
 def test_operands_of_fewer_axes(operator: str) -> None:
-    """Of unknown size, beside one whose shape was changed."""
+    """They have unknown sizes, and the other operand gets another shape before."""
     kind = "bool" if operator == "Greater" else "float"
     text = f"g (float[N, 1, 4] x, float[4] z) => ({kind}[1, N, 1, 4] y) <int64[4] s = {{1, 1, -1, 4}}>"
     data = model_from_text(f"{text} {{ a = Reshape(z, s) y = {operator}(x, a) }}").SerializeToString()
