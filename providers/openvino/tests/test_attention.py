@@ -1,4 +1,4 @@
-"""Attention of known sizes that OpenVINO's generated loops would compute wrongly, or not at all."""
+"""Attention that OpenVINO's generated loops would compute wrongly, or not at all."""
 
 from __future__ import annotations
 
@@ -76,3 +76,20 @@ def test_a_single_constant_value() -> None:
         assert set(runners(session).values()) == {NAME}
         (y,) = session.run(None, {"a": np.ones((1, 2, 2), np.float32), "b": np.ones((1, 2, 1), np.float32)})
         np.testing.assert_array_equal(y, np.full((1, 2, 1), 0.5, np.float32))
+
+
+@pytest.mark.parametrize("sizes", ["B, 2, K, 8", "B, H, K, D"])
+def test_one_key_and_then_more(sizes: str) -> None:
+    """As many keys as each run has: the first has one."""
+    turned = sizes.replace("K, 8", "8, K").replace("K, D", "D, K")
+    text = f"""g (float[{sizes}] a, float[{turned}] b, float[{sizes}] v) => (float[{sizes}] y) {{
+        m = MatMul(a, b) s = Softmax <axis = -1> (m) y = MatMul(s, v)
+    }}"""
+    rng = np.random.default_rng(6)
+    with opened(text) as session:
+        assert set(runners(session).values()) == {NAME}
+        for keys in (1, 20, 4, 1, 9):
+            a, b, v = (
+                rng.standard_normal(one, np.float32) for one in ((3, 2, keys, 8), (3, 2, 8, keys), (3, 2, keys, 8))
+            )
+            assert_close(session.run(None, {"a": a, "b": b, "v": v})[0], _attended(a, b, v))

@@ -3,8 +3,9 @@
 On the processor, OpenVINO makes one generated loop of a whole attention (product, Softmax, product), with the Transpose
 of an operand inside. Where that operand has the shape of the result, as with as many tokens as heads, the loop writes
 the result into the operand's memory while other threads still read it there. Where the result of the attention, or
-what is computed of it element by element, is read more than once, the generator may crash. Seen with 2026.4, with known
-sizes only. Such regions are compiled without generated loops.
+what is computed of it element by element, is read more than once, the generator may crash. Both were seen with 2026.4,
+with known sizes only. Where the number of keys is not known, a run with one key spoils the next with more. Such regions
+are compiled without generated loops.
 """
 
 from __future__ import annotations
@@ -31,6 +32,8 @@ def needs_plain_loops(region: RegionView, looked_at: Sequence[str] = ()) -> bool
         return False
     if any(node.op_type == "Transpose" and _keeps_its_shape(node) for node in region.nodes):
         return True
+    if any(_may_have_one_key(node) for node in region.nodes):
+        return True
     readers: dict[str, list[NodeSpec]] = defaultdict(list)
     for node in region.nodes:
         for value in node.inputs:
@@ -56,6 +59,16 @@ def _reads_softmax(node: NodeSpec, region: RegionView) -> bool:
         or (maker.body is not None and any(inner.op_type == "Softmax" for inner in maker.body.nodes))
         for maker in makers
     )
+
+
+def _may_have_one_key(node: NodeSpec) -> bool:
+    """Return whether the last size of a Softmax is unknown; of one in a body, whether anything is."""
+    if node.op_type == "Softmax":
+        return not (node.inputs[0] and node.inputs[0].shape and isinstance(node.inputs[0].shape[-1], int))
+    if node.body is None or all(inner.op_type != "Softmax" for inner in node.body.nodes):
+        return False
+    shapes = [value.shape for value in node.inputs if value is not None]
+    return any(shape is None or not all(isinstance(size, int) for size in shape) for shape in shapes)
 
 
 def _keeps_its_shape(node: NodeSpec) -> bool:
