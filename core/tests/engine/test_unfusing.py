@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import onnx
+import onnx.parser
 import pytest
 from onnx.reference import ReferenceEvaluator
 
@@ -193,3 +194,24 @@ def test_the_cache_knows_who_was_named(register: Callable[[ProviderFactory], Non
     assert operators("AExecutionProvider", *CPU) == ["Conv", "Relu"]
     assert operators(*CPU) == ["FusedConv"]
     assert operators("AExecutionProvider", *CPU) == ["Conv", "Relu"]
+
+
+def test_a_node_that_is_kept_keeps_its_opset(register: Callable[[ProviderFactory], None]) -> None:
+    """GroupNormalization of opset 21 stands for nodes of opset 18, where the operator scales by group."""
+    text = """g (float[N, 4, K] x) => (float[N, 4, K] y) <
+        int64[3] s = {0, 2, -1}, float[2] o = {1, 1}, float[2] z = {0, 0}, float[4, 1] a = {1, 2, 3, 4}
+    > {
+        r = Reshape(x, s) i = InstanceNormalization(r, o, z) t = Shape(x) q = Reshape(i, t) m = Mul(q, a) y = Add(m, a)
+    }"""
+    model = onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["" : 18]> {text}').SerializeToString()
+    register(Factory("A", Regions, ("Mul", "Add")))
+    options = ort_py.SessionOptions()
+    options.cache_dir, options.pin_cpu = "off", True
+    x = np.random.default_rng(0).standard_normal((2, 4, 9)).astype(np.float32)
+    with ort_py.InferenceSession(model, options, providers=["AExecutionProvider", *CPU]) as session:
+        assert [node.op_type for node in session.placement] == ["GroupNormalization"]
+        (y,) = session.run(None, {"x": x})
+    rows = x.reshape(2, 2, -1)
+    normal = (rows - rows.mean(2, keepdims=True)) / np.sqrt(rows.var(2, keepdims=True) + 1e-5)
+    factors = np.arange(1, 5, dtype=np.float32)[:, None]
+    np.testing.assert_allclose(y, normal.reshape(x.shape) * factors + factors, rtol=1e-4, atol=1e-4)

@@ -134,11 +134,6 @@ def _write_out(
 
 
 def _template(node: Node) -> NodeTemplate:
-    return NodeTemplate(
-        node.op_type,
-        tuple(["" if value is None else value.name for value in node.inputs]),
-        tuple(["" if value is None else value.name for value in node.outputs]),
-        dict(node.attributes),
-        node.domain,
-        body=node.body,
-    )
+    inputs, outputs = (tuple(["" if one is None else one.name for one in some]) for some in (node.inputs, node.outputs))
+    attributes = dict(node.attributes)
+    return NodeTemplate(node.op_type, inputs, outputs, attributes, node.domain, body=node.body, opset=node.opset)
