@@ -285,7 +285,7 @@ def _logic() -> Iterator[Case]:
             if kind is not np.float32 or to != TensorProto.INT64:
                 cast = [node("Cast", "x", "a", to=to), node("Identity", "a")]
                 yield Case(cast, {}, {}, given={"x": few.astype(kind)}, kind=to)
-    for to in (TensorProto.FLOAT, TensorProto.INT32, TensorProto.INT64):
+    for to in (TensorProto.FLOAT, TensorProto.INT32, TensorProto.INT64, TensorProto.BOOL):
         yield Case([node("Cast", "x", to=to)], {}, {}, given={"x": sign}, kind=to)
     yield Case([node("Cast", "x", to=TensorProto.INT32)], {"x": (3, 5)}, {}, kind=TensorProto.INT32)
     for name in ("And", "Or", "Xor"):
@@ -320,6 +320,17 @@ def _integers() -> Iterator[Case]:
     yield Case([node("GatherElements", "x c")], {"x": (5, 3)}, {"c": indices})
     yield Case([node("GatherND", "x i")], {"x": (4, 4, 2)}, {}, given={"i": np.array([[0, 1], [3, 2]])})
     yield Case([node("GatherND", "x i", batch_dims=1)], {"x": (2, 4, 3)}, {}, given={"i": np.array([[1], [3]])})
+
+
+def _indices_from_the_back() -> Iterator[Case]:
+    indices = np.array([[[-1, 0], [-4, 2]], [[1, -3], [-2, -1]]])
+    shape: dict[str, tuple[int, ...]] = {"x": (2, 4, 3)}
+    yield Case([node("GatherND", "x c", batch_dims=1)], shape, {"c": indices})
+    few = np.array([[[-1, 0], [-3, 2]], [[1, -3], [-2, -1]]])
+    yield Case([node("GatherND", "x i", batch_dims=1)], {"x": (2, 3, 3)}, {}, given={"i": few})
+    yield Case([node("GatherND", "x c", batch_dims=1)], shape, {"c": indices[..., :1]})
+    yield Case([node("GatherND", "x i")], {"x": (4, 4, 2)}, {}, given={"i": np.array([[-1, -4], [0, 3]])})
+    yield Case([node("GatherND", "x i")], shape, {}, given={"i": np.array([[-2], [1]])})
 
 
 def _quotients() -> Iterator[Case]:
@@ -398,6 +409,7 @@ _FAMILIES = (
     _simple_layers,
     _logic,
     _integers,
+    _indices_from_the_back,
     _quotients,
     _attention,
     _quantized,

@@ -287,11 +287,29 @@ def _gather_elements(lowering: Lowering, node: NodeSpec) -> Var:
     )
 
 
+def _indexed_sizes(node: NodeSpec) -> tuple[int | None, ...]:
+    """Return the sizes of the axes that the indices of GatherND name."""
+    batch, width = int(attribute(node, "batch_dims", 0)), shape_of(node, 1)[-1]
+    return shape_of(node)[batch:][:width]
+
+
+def _check_gather_nd(node: NodeSpec, graph: Constants) -> str | None:
+    if shape_of(node, 1)[-1] is None or None in _indexed_sizes(node):
+        return "the sizes of the axes that its indices name are not known"
+    return None
+
+
 def _gather_nd(lowering: Lowering, node: NodeSpec) -> Var:
-    return lowering.mb.gather_nd(
-        x=lowering.read(node.inputs[0]),
-        indices=lowering.read(node.inputs[1]),
-        batch_dims=int(attribute(node, "batch_dims", 0)),
+    """Count indices from the front: for those from the back, coremltools adds the sizes of the batch's axes."""
+    mb, sizes = lowering.mb, np.array(_indexed_sizes(node), np.int32)
+    found = constant(node, lowering.graph, 1)
+    if found is None:
+        given = lowering.read(node.inputs[1])
+        indices = mb.select(cond=mb.less(x=given, y=np.int32(0)), a=mb.add(x=given, y=sizes), b=given)
+    else:
+        indices = np.where(found < 0, found + sizes, found).astype(np.int32)
+    return mb.gather_nd(
+        x=lowering.read(node.inputs[0]), indices=indices, batch_dims=int(attribute(node, "batch_dims", 0))
     )
 
 
@@ -320,7 +338,7 @@ OPERATORS = {
     "Flatten": Operator(_flatten, _check_flatten, kinds=ALL),
     "Gather": Operator(_gather, _check_gather, kinds=NUMBERS),
     "GatherElements": Operator(_gather_elements, _check_gather_elements, kinds=NUMBERS),
-    "GatherND": Operator(_gather_nd, kinds=NUMBERS),
+    "GatherND": Operator(_gather_nd, _check_gather_nd, kinds=NUMBERS),
     "Pad": Operator(_pad, _check_pad, frozenset({1, 2, 3}), since=2),
     "Reshape": Operator(_reshape, _check_reshape, _SECOND, since=5, kinds=ALL),
     "Slice": Operator(_slice, _check_slice, frozenset({1, 2, 3, 4}), kinds=ALL),
