@@ -12,7 +12,7 @@ from typing import Any
 import coreai.authoring as ai
 import numpy as np
 
-from ort_py_coreml.core_ai.values import Var, apart_from_nan, filled, is_float, numbers, shape_of
+from ort_py_coreml.core_ai.values import Var, apart_from_nan, filled, is_bool, is_float, numbers, shape_of
 
 __all__ = ["FUNCTIONS"]
 
@@ -68,6 +68,8 @@ def _truncated(x: Var) -> Var:
 
 def cast(x: Var, dtype: str, name: str | None = None) -> Var:
     """Convert to `fp32`, `int32` or `bool`."""
+    if dtype == "bool" and is_bool(x):
+        return x
     if dtype == "bool":
         return ai.broadcasting_not_equal(x, _ZERO if is_float(x) else np.int32(0))
     if dtype == "int32":

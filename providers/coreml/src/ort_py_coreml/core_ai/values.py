@@ -8,7 +8,18 @@ from typing import Any, TypeAlias
 import coreai.authoring as ai
 import numpy as np
 
-__all__ = ["Var", "apart_from_nan", "filled", "is_float", "known", "numbers", "shape_of", "sizes_of", "without_axes"]
+__all__ = [
+    "Var",
+    "apart_from_nan",
+    "filled",
+    "is_bool",
+    "is_float",
+    "known",
+    "numbers",
+    "shape_of",
+    "sizes_of",
+    "without_axes",
+]
 
 Var: TypeAlias = Any
 """A value of Core AI, an array or a number."""
@@ -35,8 +46,16 @@ def known(sizes: Sequence[int | None]) -> tuple[int, ...]:
 
 def is_float(x: Var) -> bool:
     """Return whether it holds float32, and not int32 or booleans."""
-    kind = x.type.dtype.numpy if isinstance(x, ai.Value) else np.asarray(x).dtype
-    return bool(np.dtype(kind) == np.float32)
+    return _kind(x) == np.float32
+
+
+def is_bool(x: Var) -> bool:
+    """Return whether it holds booleans."""
+    return _kind(x) == np.bool_
+
+
+def _kind(x: Var) -> np.dtype[Any]:
+    return np.dtype(x.type.dtype.numpy if isinstance(x, ai.Value) else np.asarray(x).dtype)
 
 
 def numbers(*given: int) -> np.ndarray[Any, Any]:

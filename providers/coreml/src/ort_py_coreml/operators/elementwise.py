@@ -117,11 +117,16 @@ def _thresholded_relu(lowering: Lowering, node: NodeSpec) -> Var:
 
 
 def _clip(lowering: Lowering, node: NodeSpec) -> Var:
-    """The smaller of the upper bound and the larger of the lower bound and the element, in this order, as in ONNX."""
+    """The smaller of the upper bound and the larger of the lower bound and the element, in this order, as in ONNX.
+
+    Before version 11, the bounds that a node does not give are the largest numbers, which infinity is not.
+    """
     result = lowering.read(node.inputs[0])
+    most = float(np.finfo(np.float32).max) if node.since_version < 11 else None
     for place, name, function in ((1, "min", lowering.mb.maximum), (2, "max", lowering.mb.minimum)):
         given = constant(node, lowering.graph, place)
-        bound = attribute(node, name, None) if given is None else np.asarray(given).reshape(-1)[0]
+        default = -most if most is not None and name == "min" else most
+        bound = attribute(node, name, default) if given is None else np.asarray(given).reshape(-1)[0]
         if bound is not None:
             result = function(x=result, y=np.float32(bound))
     return result

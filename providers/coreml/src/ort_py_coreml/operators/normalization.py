@@ -24,8 +24,10 @@ def _softmax(lowering: Lowering, node: NodeSpec) -> Var:
 
 
 def _log_softmax(lowering: Lowering, node: NodeSpec) -> Var:
-    mb, x = lowering.mb, lowering.read(node.inputs[0])
-    return mb.sub(x=x, y=mb.reduce_log_sum_exp(x=x, axes=[_axis(node)], keep_dims=True))
+    """Subtract the largest element first: what is left of infinity is NaN then, in the sum too."""
+    mb, x, axes = lowering.mb, lowering.read(node.inputs[0]), [_axis(node)]
+    below = mb.sub(x=x, y=mb.reduce_max(x=x, axes=axes, keep_dims=True))
+    return mb.sub(x=below, y=mb.reduce_log_sum_exp(x=below, axes=axes, keep_dims=True))
 
 
 def _numbers(node: NodeSpec, lowering: Lowering, place: int) -> np.ndarray[tuple[int, ...], np.dtype[np.float32]]:
