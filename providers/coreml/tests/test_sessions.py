@@ -57,6 +57,13 @@ def test_sizes_may_change_with_each_run(interpreted: InterpretedRuntime) -> None
     assert len(interpreted.loads) == 1
 
 
+@pytest.mark.parametrize("given", [{"max_dimension": 0}, {"max_dimension": 2**31}, {"max_regions": -1}])
+def test_numbers_out_of_range_are_refused(given: dict[str, int], interpreted: InterpretedRuntime) -> None:
+    data, _ = cnn()
+    with pytest.raises(OptionError, match=r"(?s)it counts from 1.*from 1 to 2147483647"):
+        open_session(data, **given)
+
+
 def test_unknown_sizes_can_be_left_to_others(interpreted: InterpretedRuntime) -> None:
     data, _ = cnn()
     with open_session(data, RequireStaticInputShapes=True) as session:

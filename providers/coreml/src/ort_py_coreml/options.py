@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from ort_py.contracts import OptionSpec
+from collections.abc import Mapping
+from typing import Any
 
-__all__ = ["OPTIONS"]
+from ort_py.contracts import OptionSpec
+from ort_py.errors import OptionError
+
+__all__ = ["OPTIONS", "check"]
 
 OPTIONS: tuple[OptionSpec, ...] = (
     OptionSpec(
@@ -49,3 +53,19 @@ OPTIONS: tuple[OptionSpec, ...] = (
     OptionSpec("max_regions", int, 8, "Leave a graph to other providers if it would fall into more regions than this."),
     OptionSpec("claim_small", bool, False, "Also take subgraphs that are faster without the call to Core ML."),
 )
+
+_MOST = 2**31 - 1
+"""The largest size that Core ML counts."""
+
+
+def check(options: Mapping[str, Any]) -> None:
+    """Check the numbers among validated options.
+
+    Raises:
+        OptionError: One is out of its range.
+    """
+    for name in ("max_dimension", "max_regions"):
+        if not 1 <= options[name] <= _MOST:
+            raise OptionError(
+                f"{name} is {options[name]}.", why="it counts from 1", fix=f"Set it to a number from 1 to {_MOST}."
+            )
