@@ -113,6 +113,19 @@ def test_numbers_that_are_not_finite(name: str) -> None:
     _check(model([node(name, "x")], {"x": SPECIAL}), {"x": SPECIAL})
 
 
+@pytest.mark.parametrize("more", [{}, {"min": -1.0}, {"max": 1.0}])
+def test_bounds_that_old_models_leave_out_are_finite(more: dict[str, float]) -> None:
+    """Clip before version 11 makes the largest number of infinity."""
+    _check(model([node("Clip", "x", **more)], {"x": SPECIAL}, opset=9), {"x": SPECIAL})
+
+
+@pytest.mark.parametrize("name", ["Softmax", "LogSoftmax"])
+def test_a_largest_element_that_is_infinite(name: str) -> None:
+    """The whole row is NaN then, as is one that has a NaN or is minus infinity."""
+    x = np.array([[np.inf, 1, 2], [np.inf, np.inf, 1], [1, -np.inf, 2], [np.nan, 1, 2], [-np.inf] * 3], np.float32)
+    _check(model([node(name, "x")], {"x": x}), {"x": x})
+
+
 @pytest.mark.parametrize("name", ["Add", "Div", "Max", "Min", "Mul", "Pow", "Sub"])
 def test_pairs_of_numbers_that_are_not_finite(name: str) -> None:
     feeds = {"x": SPECIAL[:, None], "z": SPECIAL}
@@ -240,6 +253,29 @@ def test_a_run_that_is_over_its_time_ends() -> None:
         late = time.monotonic() - begin
     whole = time.monotonic() - begin
     assert late < max(1.0, whole / 2)
+
+
+_ENDING = """
+import threading, time
+from providers.coreml.tests.models import open_session
+from providers.coreml.tests.networks import cnn
+
+data, feeds = cnn()
+
+def work(session):
+    while True:
+        session.run(None, feeds)
+
+for _ in range(3):
+    threading.Thread(target=work, args=(open_session(data, backend="coreai"),), daemon=True).start()
+time.sleep(0.3)
+"""
+
+
+def test_a_program_may_end_while_its_threads_run_sessions() -> None:
+    """Swift ends a process with an error if the interpreter ends a thread of Core AI that calls Python."""
+    done = subprocess.run([sys.executable, "-c", _ENDING], check=False, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
 
 
 def test_runs_inside_a_loop_of_the_caller() -> None:

@@ -60,6 +60,13 @@ class BackEnd(ABC):
         """Whether programs are written for later systems than the oldest ones; see `Operator.later`."""
         return True
 
+    def check_process(self) -> None:  # noqa: B027 - most back ends have nothing to check
+        """Return whether regions can be loaded in this process.
+
+        Raises:
+            EPFail: They cannot, because it was forked.
+        """
+
     def refusal(self, node: NodeSpec, graph: GraphView) -> str | None:
         """Return why it does not run a node that can be written with the functions of MIL, or None."""
         return None

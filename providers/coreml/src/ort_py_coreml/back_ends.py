@@ -51,17 +51,19 @@ def open_back_end(options: Mapping[str, Any], *, half: bool) -> BackEnd:
         half: Whether Core ML computes in float16.
 
     Raises:
-        EPFail: It does not run here.
+        EPFail: It does not run here, or not in a process that was forked.
     """
     chosen = str(options["backend"])
     if chosen == "coreai" or (chosen == "auto" and sys.platform != "darwin" and find("coreai-core")):
-        return _core_ai(options)
+        opened = _core_ai(options)
+        opened.check_process()
+        return opened
     from ort_py_coreml import runtime
 
-    opened = runtime.open_runtime()
+    loader = runtime.open_runtime()
     from ort_py_coreml.core_ml import CoreML
 
-    return CoreML(options, half=half, runtime=opened)
+    return CoreML(options, half=half, runtime=loader)
 
 
 def writer_for(target: Path, options: Mapping[str, Any], *, half: bool) -> BackEnd:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import tempfile
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -24,7 +23,9 @@ from ort_py.contracts import (
 from ort_py_coreml.artifact import Border, facts_in, unpack
 from ort_py_coreml.back_end import BackEnd
 from ort_py_coreml.back_ends import open_back_end
+from ort_py_coreml.folder import Folder
 from ort_py_coreml.operators import is_heavy, refusal
+from ort_py_coreml.options import check
 from ort_py_coreml.region import CoreMLRegion
 
 __all__ = ["CoreMLProvider"]
@@ -45,9 +46,11 @@ class CoreMLProvider(RegionProvider):
 
     Raises:
         EPFail: Core ML cannot run models here.
+        OptionError: A number is out of its range.
     """
 
     def __init__(self, name: str, options: Mapping[str, Any], context: SessionContext) -> None:
+        check(options)
         self._name = name
         self._static = bool(options["RequireStaticInputShapes"])
         self._nested = bool(options["EnableOnSubgraphs"])
@@ -144,11 +147,11 @@ class CoreMLProvider(RegionProvider):
         """Release what the regions share."""
         self._back_end.close()
 
-    def _new_folder(self) -> tuple[tempfile.TemporaryDirectory[str], Path]:
-        folder = tempfile.TemporaryDirectory(prefix="ort-py-coreml-")
-        return folder, Path(folder.name) / f"region{self._back_end.suffix}"
+    def _new_folder(self) -> tuple[Folder, Path]:
+        folder = Folder()
+        return folder, folder.path / f"region{self._back_end.suffix}"
 
-    def _loaded(self, written: Path, folder: tempfile.TemporaryDirectory[str], border: Border) -> CoreMLRegion:
+    def _loaded(self, written: Path, folder: Folder, border: Border) -> CoreMLRegion:
         model = self._back_end.load(written)
         return CoreMLRegion(written, folder, border, model, self._back_end.facts)
 

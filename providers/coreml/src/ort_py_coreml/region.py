@@ -1,11 +1,12 @@
 """A compiled region: a written region, the model that was loaded from it, and the state of a frame.
 
-The model is shared by threads, whose runs take turns.
+The model is shared by threads, whose runs take turns. A forked child has neither the threads nor the services that run
+it: there a region refuses its runs, and is never released.
 """
 
 from __future__ import annotations
 
-import tempfile
+import ctypes
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -14,8 +15,11 @@ from typing import Any
 import numpy as np
 
 from ort_py.contracts import CompiledRegion, FrameResources, RegionInstance, RunDeclined
+from ort_py.errors import EPFail
+from ort_py.platform.forks import notify_after_fork
 from ort_py_coreml.artifact import Border, pack
 from ort_py_coreml.back_end import Array, Model
+from ort_py_coreml.folder import Folder
 
 __all__ = ["CoreMLRegion"]
 
@@ -34,7 +38,7 @@ class CoreMLRegion(CompiledRegion):
     def __init__(
         self,
         package: Path,
-        folder: tempfile.TemporaryDirectory[str],
+        folder: Folder,
         border: Border,
         model: Model,
         facts: Mapping[str, Any],
@@ -44,13 +48,31 @@ class CoreMLRegion(CompiledRegion):
         self.border = border
         self._model: Model | None = model
         self._lock = threading.Lock()
+        self._inherited = False
+        notify_after_fork(self)
+
+    def after_fork(self) -> None:
+        """Note that this is a child. The model goes nowhere: its end would wait for threads of the parent."""
+        self._inherited = True
+        if self._model is not None:
+            ctypes.pythonapi.Py_IncRef(ctypes.py_object(self._model))
+            self._model = None
 
     def instantiate(self, frame: FrameResources) -> RegionInstance:
         """Return a frame's state."""
         return _Instance(self, frame.time_check)
 
     def predict(self, feeds: Mapping[str, Array], check: Callable[[], None] | None) -> Mapping[str, Array]:
-        """Run once, when no other thread does."""
+        """Run once, when no other thread does.
+
+        Raises:
+            EPFail: This is a child of the process that loaded the model.
+        """
+        if self._inherited:
+            raise EPFail(
+                "This process was forked from the one that loaded a region, whose threads it does not have.",
+                fix="start processes with multiprocessing's 'spawn', or fork before the first session",
+            )
         with self._lock:
             assert self._model is not None, "frames are closed before their region"
             return self._model.predict(feeds, check)
@@ -64,7 +86,7 @@ class CoreMLRegion(CompiledRegion):
         model, self._model = self._model, None
         if model is not None:
             model.close()
-        self._folder.cleanup()
+        self._folder.remove()
 
 
 class _Instance(RegionInstance):

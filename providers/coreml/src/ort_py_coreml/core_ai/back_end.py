@@ -13,7 +13,7 @@ from ort_py_coreml.artifact import Border, border_of
 from ort_py_coreml.back_end import BackEnd
 from ort_py_coreml.core_ai.limits import refusal
 from ort_py_coreml.core_ai.program import save
-from ort_py_coreml.core_ai.runtime import LoadedAsset, Loop
+from ort_py_coreml.core_ai.runtime import LoadedAsset, Loop, check_process
 
 __all__ = ["CoreAI"]
 
@@ -28,6 +28,10 @@ class CoreAI(BackEnd):
     def __init__(self, options: Mapping[str, Any]) -> None:
         self._longest = int(options["max_dimension"])
         self._loop = Loop()
+
+    def check_process(self) -> None:
+        """See `runtime`."""
+        check_process()
 
     @property
     def facts(self) -> Mapping[str, Any]:

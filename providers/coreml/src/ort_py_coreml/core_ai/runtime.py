@@ -1,29 +1,90 @@
 """Runs assets. Core AI's interface is asynchronous: a thread with a loop of its own serves the regions of a session.
 
 Core AI ends the process where an input has another type or shape than the program can take, so that nothing else may
-reach it: a region compares all shapes first.
+reach it: a region compares all shapes first. It also ends a process whose interpreter ends while one of its threads
+calls Python: the interpreter ends such threads by unwinding their stacks, which Swift does not survive. Therefore the
+interpreter waits here for the runs that are left.
 """
 
 from __future__ import annotations
 
 import asyncio
+import atexit
+import ctypes
 import threading
+import time
 from collections.abc import Callable, Coroutine, Generator, Mapping
 from concurrent.futures import Future, wait
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any, TypeVar
+from weakref import WeakSet
 
 from coreai.authoring import AIModelAsset
 from coreai.runtime import NDArray
 
+from ort_py.errors import EPFail
+from ort_py.platform.forks import notify_after_fork
+from ort_py.platform.thread_states import native_threads_rest
 from ort_py_coreml.back_end import Array, Model
 
-__all__ = ["LoadedAsset", "Loop"]
+__all__ = ["LoadedAsset", "Loop", "check_process"]
 
 T = TypeVar("T")
 _PERIOD = 0.05
 """Seconds between two looks at the time of a run."""
+_REST = 0.01
+"""Seconds between two looks at Core AI's threads when the interpreter ends."""
+_LOOKS = 200
+"""The most looks at these threads."""
+
+
+class _Process:
+    """Whether this process got a Core AI that was running from its parent, and whether the interpreter ends."""
+
+    def __init__(self) -> None:
+        self.started = self.inherited = self.ends = False
+        self.loops: WeakSet[Loop] = WeakSet()
+        notify_after_fork(self)
+
+    def after_fork(self) -> None:
+        self.inherited = self.inherited or self.started
+
+    def start(self, loop: Loop) -> None:
+        """Note that a loop has a thread from now on."""
+        if not self.started:
+            atexit.register(self.end)
+        self.started = True
+        self.loops.add(loop)
+
+    def end(self) -> None:
+        """Wait until no thread of Core AI calls Python any longer; new work is refused from now on."""
+        self.ends = True
+        loops = list(self.loops)
+        for loop in loops:
+            loop.finish()
+        resting = 0
+        for _ in range(_LOOKS if loops else 0):
+            time.sleep(_REST)  # also gives them the interpreter, which those that wait for it need
+            resting = 0 if native_threads_rest() is False else resting + 1
+            if resting == 3:
+                break
+
+
+_process = _Process()
+
+
+def check_process() -> None:
+    """Return whether assets can be loaded here.
+
+    Raises:
+        EPFail: The parent had loaded some: one of the child's loads in ten waits forever for threads of the parent.
+    """
+    if _process.inherited:
+        raise EPFail(
+            "This process was forked from one that had started Core AI, whose threads it does not have.",
+            fix="start processes with multiprocessing's 'spawn', or fork before the first session",
+        )
 
 
 class Loop:
@@ -33,18 +94,52 @@ class Loop:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
         self._lock = threading.Lock()
+        self._running: set[Future[Any]] = set()
+        notify_after_fork(self)
+
+    @property
+    def ended(self) -> bool:
+        """Whether no more work is taken, because the interpreter ends."""
+        return _process.ends
+
+    def after_fork(self) -> None:
+        """Begin without a thread: a child does not have its parent's. Their common loop is never closed here."""
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(self._loop))
+        self._loop = self._thread = None
+        self._lock = threading.Lock()
+        self._running = set()
 
     def start(self, work: Coroutine[Any, Any, T]) -> Future[T]:
-        """Start a coroutine on the thread of the loop. Any thread may do so."""
-        return asyncio.run_coroutine_threadsafe(work, self._started())
+        """Start a coroutine on the thread of the loop. Any thread may do so.
+
+        Raises:
+            EPFail: The interpreter ends.
+        """
+        with self._lock:
+            if self.ended:
+                work.close()
+                raise EPFail(
+                    "Core AI runs nothing while the interpreter ends.", fix="end the threads that run sessions"
+                )
+            running = asyncio.run_coroutine_threadsafe(work, self._started())
+            self._running.add(running)
+        running.add_done_callback(self._running.discard)
+        return running
+
+    def finish(self) -> None:
+        """Wait for all work that was started, and end the thread."""
+        with self._lock:
+            left = list(self._running)
+        wait(left)
+        self.close()
 
     def _started(self) -> asyncio.AbstractEventLoop:
-        with self._lock:
-            if self._loop is None:
-                self._loop = asyncio.new_event_loop()
-                self._thread = threading.Thread(target=self._loop.run_forever, name="ort-py-coreai", daemon=True)
-                self._thread.start()
-            return self._loop
+        if self._loop is None:
+            _process.start(self)
+            self._loop = asyncio.new_event_loop()
+            self._thread = threading.Thread(target=self._loop.run_forever, name="ort-py-coreai", daemon=True)
+            self._thread.start()
+        return self._loop
 
     def close(self) -> None:
         """End the thread."""
@@ -88,7 +183,9 @@ class LoadedAsset(Model):
         return {name: result.numpy() for name, result in found.items()}
 
     def close(self) -> None:
-        """Release the model, when no run is left."""
+        """Release the model, when no run is left. At the interpreter's end, the process takes it along."""
+        if self._loop.ended:
+            return
         wait(self._late)
         self._function = None
         self._loop.start(self._opened.aclose()).result()
