@@ -118,7 +118,7 @@ def test_named_provider(call: Call, save: Save, name: str) -> None:
 
 
 def test_a_name_is_read_without_probing(call: Call, save: Save, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is wrong with probing is said by what probes, and not as a fault of the argument."""
+    """A fault of probing is said by what probes, and not as a fault of the argument."""
     monkeypatch.setenv("ORT_PY_PROBE_TIMEOUT", "soon")
     default_catalog().reset()
     outcome = call("run", save(), "--providers", "cpu")

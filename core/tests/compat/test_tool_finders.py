@@ -17,7 +17,7 @@ def find(name):
 
 
 def test_a_tool_is_found_by_an_entry_point(tmp_path: Path) -> None:
-    """What it finds takes precedence; what it does not find is ort-py's."""
+    """Its finds take precedence; everything else is ort-py's."""
     (tmp_path / "finder_of_tools.py").write_text(PROGRAM)
     (tmp_path / "symbolic_shape_infer_tool.py").write_text("import onnxruntime\nfound = onnxruntime.InferenceSession\n")
     info = tmp_path / "finder_of_tools-1.0.dist-info"

@@ -38,7 +38,7 @@ def test_round_goes_to_even(dtype: Any) -> None:
 
 @pytest.mark.parametrize(("op_type", "function"), [("Floor", np.floor), ("Ceil", np.ceil), ("Round", np.rint)])
 def test_all_numbers_of_float16_are_rounded_to_whole_ones(op_type: str, function: Any) -> None:
-    """As in float64, with the signs of zeroes; infinities and NaN stay."""
+    """The result is that of float64, with the signs of zeroes; infinities and NaN stay."""
     x = np.arange(1 << 16, dtype=np.uint16).view(np.float16)
     (found,) = run(op_type, [x])
     wanted = function(x.astype(np.float64))

@@ -296,7 +296,7 @@ def test_weights_offew_bits(kind: Any, block: int, axis: int, interpreted: Inter
 
 @pytest.mark.parametrize("enabled", [False, True])
 def test_bodies_are_taken_if_they_are_enabled(enabled: bool, interpreted: InterpretedRuntime) -> None:
-    """As in onnxruntime, they are left to others unless `EnableOnSubgraphs` is set."""
+    """They are left to others, as in onnxruntime, unless `EnableOnSubgraphs` is set."""
     result = helper.make_tensor_value_info("r", TensorProto.FLOAT, [3, 4])
     bodies = [helper.make_graph([node(name, "x", "r")], name, [], [result]) for name in ("Exp", "Neg")]
     feeds = {"c": np.array(True), "x": _numbers(3, 4)}

@@ -55,7 +55,7 @@ def test_two_variables_are_cut_as_a_box() -> None:
 
 
 def test_a_library_without_types_keeps_all_others() -> None:
-    """Where it names no types it takes all tensors."""
+    """It takes all tensors where it names no types."""
     left = without([definition(1, 20)], [definition(1, 20, T=FLOAT)])
     assert covers(left, 3, T="tensor(float)") == 0
     assert covers(left, 3, T="tensor(string)") == 1

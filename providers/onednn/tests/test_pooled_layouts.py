@@ -50,7 +50,7 @@ def test_plain_pictures_are_pooled_in_fast_code(plans: list[Plan], op_type: str,
 @pytest.mark.parametrize("shape", [(2, 5, 64), (1, 48, 7, 7), (3, 1, 20, 30), (1, 6, 8, 6, 10), (2, 3, 80, 100)])
 @pytest.mark.parametrize("op_type", ["GlobalMaxPool", "GlobalAveragePool"])
 def test_plain_pictures_are_pooled_as_rows(plans: list[Plan], op_type: str, shape: tuple[int, ...]) -> None:
-    """What is pooled whole lies in a row, and an operand follows."""
+    """Whole pools lie in a row, and an operand follows."""
     rank = len(shape) - 2
     feeds = {"x": RNG.standard_normal(shape).astype(np.float32), "z": np.ones((shape[1], *(1,) * rank), np.float32)}
     (found,) = run_here(model([node(op_type, "x", "p"), node("Add", "p z", "y")], feeds), feeds)

@@ -80,7 +80,7 @@ def test_a_single_constant_value() -> None:
 
 @pytest.mark.parametrize("sizes", ["B, 2, K, 8", "B, H, K, D"])
 def test_one_key_and_then_more(sizes: str) -> None:
-    """As many keys as each run has: the first has one."""
+    """Each run has another number of keys: the first has one."""
     turned = sizes.replace("K, 8", "8, K").replace("K, D", "D, K")
     text = f"""g (float[{sizes}] a, float[{turned}] b, float[{sizes}] v) => (float[{sizes}] y) {{
         m = MatMul(a, b) s = Softmax <axis = -1> (m) y = MatMul(s, v)

@@ -127,7 +127,7 @@ def test_a_quantised_model_is_built(toolkit: Toolkit) -> None:
 
 
 def test_attention_that_no_single_kernel_computes_is_built(toolkit: Toolkit) -> None:
-    """Of heads of 8 numbers, in float32."""
+    """Heads have 8 numbers, in float32."""
     text = """g (float[2, 3, 4, 8] q, float[2, 3, 6, 8] k, float[2, 3, 6, 8] v) => (float[2, 3, 4, 8] y) {
         y = Attention(q, k, v) }"""
     request = request_of(model_from_text(text, 23))

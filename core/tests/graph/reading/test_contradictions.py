@@ -149,7 +149,7 @@ def test_time_is_looked_at_while_parts_are_read(
 
 
 def test_nodes_in_the_file_are_counted_before_they_are_made() -> None:
-    """What the file says is known at once."""
+    """The contradiction is known at once."""
     budget = Budget(Limits(nodes_after_inlining=10))
     with pytest.raises(LimitError, match="10 are allowed"):
         budget.write_nodes(11)

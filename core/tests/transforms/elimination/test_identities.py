@@ -55,7 +55,7 @@ def test_two_negations_of_truth() -> None:
 
 
 def test_a_negation_that_others_read_stays() -> None:
-    """Where does without it all the same."""
+    """`Where` does without it all the same."""
     found, _ = run("p = Not(b) q = Where(p, x, z) r = Cast<to = 1>(p) y = Add(q, r)")
     assert found == {"Not": 1, "Where": 1, "Cast": 1, "Add": 1}
 
