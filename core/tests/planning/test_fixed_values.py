@@ -133,7 +133,7 @@ def test_all_that_is_kept_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_results_whose_shapes_are_read_go_as_before() -> None:
-    """A value that a kept size is the last to read is dropped there: it neither waits for the run's end nor outlives it."""
+    """A value that a kept size reads last is dropped there: it neither waits for the run's end nor outlives it."""
     alive: list[weakref.ref[Any]] = []
     left: list[int] = []
 
