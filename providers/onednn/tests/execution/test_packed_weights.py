@@ -81,7 +81,7 @@ def test_a_later_weight_is_not_made_where_its_form_is_kept() -> None:
         return np.zeros((8, 4), np.float32)
 
     array = np.random.default_rng(5).standard_normal((4, 8)).astype(np.float32)
-    source = MadeWeight.later(make, (8, 4), "some content")
+    source = MadeWeight.later(make, (8, 4), "some content", np.float32)
     weight = Weight(source, _Kept(array.reshape(-1).view(np.uint8)))
     packed = weight.in_layout(Desc.strided((8, 4), (1, 8)))
     np.testing.assert_array_equal(packed.data.view(np.float32).reshape(4, 8), array)
