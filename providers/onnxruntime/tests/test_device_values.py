@@ -196,8 +196,6 @@ def test_results_are_values_of_their_own(device: None) -> None:
         ("g (float[N, 8] x) => (float[8, N] y) { a = Relu(x) y = Transpose <perm = [1, 0]> (a) }", {"x": X}),
         ("g (float[N, 8] x) => (float[N, 8] y) { y = Relu(x) }", {"x": X[:0]}),
         ("g (float x) => (float y) { y = Relu(x) }", {"x": np.float32(-2)}),
-        ("g (float[N, 8] x, int64[2] s) => (float[A, B] y) { a = Neg(x) y = Reshape(a, s) }", {"x": X, "s": [8, 3]}),
-        ("g (float[N, 8] x) => (int64[2, M] y) { y = NonZero(x) }", {"x": X}),
         ("g (bool[N] x, float16[N] z) => (bool[N] y, float16[N] w) { y = Not(x) w = Neg(z) }", {"x": [True], "z": [2]}),
         (
             """g (float[N, 8] x, int64 n, bool go) => (float[N, 8] last, float[T, N, 8] all) {
@@ -214,12 +212,26 @@ def test_results_are_values_of_their_own(device: None) -> None:
             {"x": X, "c": np.bool_(False)},
         ),
     ],
-    ids=["strided", "empty", "scalar", "shapes", "sizes by values", "narrow", "loop", "branches"],
+    ids=["strided", "empty", "scalar", "narrow", "loop", "branches"],
 )
 def test_results_are_numpys(device: None, text: str, feeds: dict[str, Any]) -> None:
     """Each kind of value crosses the border, and control flow joins values of the device."""
-    types = {"s": np.int64, "x": None, "z": np.float16}
+    types = {"x": None, "z": np.float16}
     _equal_to_numpys(text, {name: np.asarray(value, types.get(name)) for name, value in feeds.items()})
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "g (float[N, 8] x, int64[2] s) => (float[A, B] y) { a = Neg(x) y = Reshape(a, s) }",
+        "g (float[N, 8] x) => (int64[2, M] y) { y = NonZero(x) }",
+    ],
+    ids=["shapes", "sizes by values"],
+)
+def test_values_that_may_be_empty_are_left_to_numpy(device: None, text: str) -> None:
+    """Sizes that follow from the data of a run may be 0, and onnxruntime does not write all sums of nothing."""
+    with _session(text) as session:
+        assert NAME not in session.placement.counts()
 
 
 def test_runs_that_a_device_does_not_compute_are_answered() -> None:
