@@ -18,7 +18,7 @@ import pytest
 
 from ort_py.errors import EPFail
 from ort_py_kit.graphs import model_from_text
-from ort_py_tensorrt import jobs
+from ort_py_tensorrt import workers
 from ort_py_tensorrt.building import build
 from ort_py_tensorrt.job_files import read_request, write_request
 from ort_py_tensorrt.jobs import run_build
@@ -192,8 +192,9 @@ def test_a_child_whose_parent_is_gone_ends_and_leaves_nothing(folder: Path) -> N
     job = folder / "ort-py-tensorrt-orphan"
     job.mkdir()
     write_request(job, request_of(cnn()))
-    code = "from pathlib import Path; import time, sys, threading; from ort_py_tensorrt import child; "
-    code += "threading.Thread(target=child._watch, args=(Path(sys.argv[1]),), daemon=True).start(); time.sleep(60)"
+    code = "from pathlib import Path; import queue, time, sys, threading; from ort_py_tensorrt import child; "
+    code += "given = Path(sys.argv[1]), queue.Queue(); "
+    code += "threading.Thread(target=child._watch, args=given, daemon=True).start(); time.sleep(60)"
     with subprocess.Popen([sys.executable, "-c", code, str(job)], stdin=subprocess.PIPE) as child:
         assert child.stdin is not None
         child.stdin.close()  # as the system does when the parent ends
@@ -211,17 +212,21 @@ def test_what_the_parser_refuses_is_the_reason(folder: Path) -> None:
 
 def test_a_crash_of_the_library_is_an_error(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It ends the child alone, and its last words are in the error."""
-    monkeypatch.setattr(jobs, "_CODE", "import os, sys; sys.stderr.write('it broke'); sys.stderr.flush(); os.abort()")
+    monkeypatch.setattr(
+        workers, "_CODE", "import os, sys; sys.stderr.write('it broke'); sys.stderr.flush(); os.abort()"
+    )
     with pytest.raises(EPFail, match="ended without one") as caught:
         run_build(request_of(mlp()))
-    assert f"its exit status is {-6 if os.name == 'posix' else 3}; it broke" in str(caught.value)
+    assert f"{'it was ended by SIGABRT' if os.name == 'posix' else 'its exit status is 3'}; it broke" in str(
+        caught.value
+    )
     assert not left_behind(folder)
 
 
 def test_lines_of_the_library_are_no_reports(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
     told = [json.dumps({"severity": 2, "text": "a warning"}), "no JSON", json.dumps({"error": "it cannot", "why": "x"})]
     code = f"import sys; sys.stdout.write({chr(10).join(told)!r}); sys.exit(1)"
-    monkeypatch.setattr(jobs, "_CODE", code)
+    monkeypatch.setattr(workers, "_CODE", code)
     with caplog.at_level("INFO", "ort_py_tensorrt.building"), pytest.raises(EPFail) as caught:
         run_build(request_of(mlp()))
     assert "ended without one: it cannot; x" in str(caught.value)
@@ -237,10 +242,10 @@ def test_a_program_without_an_interpreter_says_so(monkeypatch: pytest.MonkeyPatc
 def test_a_child_sees_the_one_gpu_that_it_measures_on(monkeypatch: pytest.MonkeyPatch) -> None:
     """By its number among those that this process sees."""
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "3, GPU-5")
-    assert jobs._environment(1)["CUDA_VISIBLE_DEVICES"] == "GPU-5"
-    assert jobs._environment(None)["CUDA_VISIBLE_DEVICES"] == "3, GPU-5"
+    assert workers._environment(1)["CUDA_VISIBLE_DEVICES"] == "GPU-5"
+    assert workers._environment(None)["CUDA_VISIBLE_DEVICES"] == "3, GPU-5"
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES")
-    assert jobs._environment(2)["CUDA_VISIBLE_DEVICES"] == "2"
+    assert workers._environment(2)["CUDA_VISIBLE_DEVICES"] == "2"
 
 
 def test_a_profile_that_does_not_fit_is_refused(toolkit: Toolkit) -> None:

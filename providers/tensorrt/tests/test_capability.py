@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from ort_py_kit.graphs import graph_view
 from ort_py_tensorrt import capability, nodes
 from ort_py_tensorrt.capability import Found, find
 from ort_py_tensorrt.options import options_of
+from ort_py_tensorrt.parsing import ask
 from ort_py_tensorrt.toolkit import Toolkit
 from ort_py_tensorrt.variants import RTX
 from ort_py_tensorrt.wishes import wishes_of
@@ -35,7 +37,9 @@ def _able(graph: GraphView) -> list[int]:
 
 def _found(toolkit: Toolkit, model: str | onnx.ModelProto, **options: Any) -> Found:
     graph = graph_view(model, **options)
-    return find(graph, _able(graph), lambda graph, group: capability.refusals_of(toolkit, graph, group), 8)
+    return find(
+        graph, _able(graph), lambda graph, group: capability.refusals_of(partial(ask, toolkit), graph, group), 8
+    )
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,8 @@ from ort_py_kit import ProviderSuite
 from ort_py_tensorrt import engine_source
 from ort_py_tensorrt.building import build
 from ort_py_tensorrt.job_files import Request
+from ort_py_tensorrt.parsing import ask
+from ort_py_tensorrt.questions import Asker
 from ort_py_tensorrt.toolkit import Toolkit
 from providers.tensorrt.tests.stand_in import StandInLibrary
 
@@ -31,13 +33,14 @@ class TestTensorrtRtx(ProviderSuite):
 
     @pytest.fixture(autouse=True)
     def _engines(self, toolkit: Toolkit, gpu: StandInLibrary, monkeypatch: pytest.MonkeyPatch) -> None:
-        """Build in this process, which takes a tenth of the time."""
+        """Ask and build in this process, which takes a tenth of the time."""
 
         def built(asked: Request, **_options: Any) -> tuple[bytes, None]:
             plan, _ = build(toolkit, asked.model, asked.profile, asked.wishes)
             return gpu.know(plan, asked), None
 
         monkeypatch.setattr(engine_source, "run_build", built)
+        monkeypatch.setattr(Asker, "ask", lambda _, model: ask(toolkit, model))
 
 
 @pytest.mark.nightly  # a thousand engines

@@ -21,7 +21,10 @@ import ort_py as ort
 from ort_py_kit.tolerances import assert_close
 from ort_py_tensorrt import engine_source
 from ort_py_tensorrt.building import build
+from ort_py_tensorrt.parsing import ask
+from ort_py_tensorrt.questions import Asker
 from ort_py_tensorrt.toolkit import Toolkit
+from ort_py_tensorrt.workers import Worker
 from providers.cuda.tests.stand_in.machine import Stream
 from providers.tensorrt.tests.asking import left_behind
 from providers.tensorrt.tests.models import bert, cnn, mlp, vit, with_weights
@@ -298,10 +301,15 @@ def test_a_run_that_is_ended_ends_its_build(monkeypatch: pytest.MonkeyPatch, tmp
     """And leaves nothing of it."""
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     model, options = cnn("N"), ort.RunOptions()
-    with _open(model) as session:
-        threading.Timer(0.2, lambda: setattr(options, "terminate", True)).start()
-        with pytest.raises(ort.OrtPyError):
-            session.run(None, _feeds(model), options)
+    send = Worker.send
+
+    def sending(worker: Worker, kind: str, request: Any) -> Path:
+        options.terminate = options.terminate or kind == "build"
+        return send(worker, kind, request)
+
+    monkeypatch.setattr(Worker, "send", sending)
+    with _open(model) as session, pytest.raises(ort.OrtPyError):
+        session.run(None, _feeds(model), options)
     assert not left_behind(tmp_path)
 
 
@@ -402,6 +410,7 @@ def test_tensorrt_measures_on_the_sessions_gpu_and_keeps_its_times(
         return gpu.know(plan, request), b"measured"
 
     monkeypatch.setattr(engine_source, "run_build", built)
+    monkeypatch.setattr(Asker, "ask", lambda _, model: ask(toolkit, model))
     name = "TensorrtExecutionProvider"
     chosen = ort.SessionOptions()
     chosen.pin_cpu, chosen.cost_model, chosen.cache_dir = True, "always", str(tmp_path / "own")

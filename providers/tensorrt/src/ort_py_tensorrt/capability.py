@@ -1,7 +1,8 @@
 """The parts of a graph that become engines: groups of nodes that the parser takes, asked again when a border moves.
 
 A group loses the nodes that the parser refuses. What is left has other borders and other groups, about which the
-parser is asked again. Comes after `parsing`, before `provider`.
+parser is asked again. A group at which the parser's process ends is halved until the nodes are found at which it does.
+Comes after `questions`, before `provider`.
 """
 
 from __future__ import annotations
@@ -11,15 +12,17 @@ from typing import TypeAlias
 
 from ort_py.contracts import GraphView, convex_groups
 from ort_py.lazy_dataclass import dataclass
-from ort_py_tensorrt.parsing import ask
-from ort_py_tensorrt.region_model import model_of, nodes_of
-from ort_py_tensorrt.toolkit import Toolkit
+from ort_py_tensorrt.parsing import Verdict
+from ort_py_tensorrt.questions import ParserEnded
+from ort_py_tensorrt.region_model import RegionModel, model_of, nodes_of
 
-__all__ = ["Found", "Question", "find", "refusals_of"]
+__all__ = ["Ask", "Found", "Question", "find", "refusals_of"]
 
 Group: TypeAlias = tuple[int, ...]
 Question: TypeAlias = Callable[[GraphView, Group], Mapping[int, str]]
 """Asks about a group; returns a reason for each node that is refused, none if the group is taken."""
+Ask: TypeAlias = Callable[[RegionModel], Verdict]
+"""Asks the parser about a model; raises `ParserEnded` if its process ends."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,11 +71,14 @@ def find(graph: GraphView, able: Iterable[int], question: Question, rounds: int)
     return Found(settled, reasons | {index: unsettled for index in left if index not in inside}, rounds)
 
 
-def refusals_of(toolkit: Toolkit, graph: GraphView, group: Group) -> Mapping[int, str]:
+def refusals_of(ask: Ask, graph: GraphView, group: Group) -> Mapping[int, str]:
     """Return the nodes of a group that the parser refuses, with its reasons; none if it takes the group."""
     model = model_of(graph.region(group))
     owners = nodes_of(model.proto, graph, group)
-    verdict = ask(toolkit, model)
+    try:
+        verdict = ask(model)
+    except ParserEnded as ended:
+        return _culprits(ask, graph, group, ended)
     if verdict.whole:
         return dict.fromkeys(group, verdict.whole)
     refused: dict[int, str] = {}
@@ -83,3 +89,15 @@ def refusals_of(toolkit: Toolkit, graph: GraphView, group: Group) -> Mapping[int
         inside = {index for index in graph.consumers(name) if index in set(group)}
         refused |= dict.fromkeys(inside, reason)
     return refused
+
+
+def _culprits(ask: Ask, graph: GraphView, group: Group, ended: ParserEnded) -> Mapping[int, str]:
+    """Return the nodes of a group at which the parser's process ends: all, if it does so at none of its halves."""
+    middle = len(group) // 2
+    found: dict[int, str] = {}
+    for half in (group[:middle], group[middle:]) if middle else ():
+        try:
+            ask(model_of(graph.region(half)))
+        except ParserEnded as again:
+            found |= _culprits(ask, graph, half, again)
+    return found or dict.fromkeys(group, ended.reason)

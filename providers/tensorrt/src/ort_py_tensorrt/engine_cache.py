@@ -14,6 +14,7 @@ from pathlib import Path
 
 from ort_py.lazy_dataclass import dataclass
 from ort_py_cuda.code.cache import CodeCache, code_key, default_folder
+from ort_py_tensorrt.parsing import Verdict
 from ort_py_tensorrt.profiles import Profile
 from ort_py_tensorrt.region_model import RegionModel
 from ort_py_tensorrt.toolkit import Toolkit
@@ -69,7 +70,7 @@ def region_key(toolkit: Toolkit, model: RegionModel, wishes: Wishes, capability:
 
 
 class EngineCache:
-    """Engines, profiles and times of kernels of one library.
+    """Engines, profiles, answers of the parser and times of kernels of one library.
 
     Args:
         folder: Folder of the engines; None for a cache that keeps nothing.
@@ -98,6 +99,15 @@ class EngineCache:
         """Return the profile of the region's last engine, or None if there is none."""
         found = self._engines.get(key.profile)
         return None if found is None else Profile.from_json(json.loads(found))
+
+    def verdict(self, key: str) -> Verdict | None:
+        """Return what the parser answered, or None if it is not known."""
+        found = self._engines.get(key)
+        return None if found is None else Verdict.from_json(json.loads(found))
+
+    def put_verdict(self, key: str, verdict: Verdict) -> None:
+        """Keep what the parser answered."""
+        self._engines.put(key, json.dumps(verdict.to_json()).encode())
 
     def times(self, toolkit: Toolkit, capability: int) -> bytes | None:
         """Return times of kernels on a GPU: empty if there are none yet, None if they are not kept."""

@@ -21,6 +21,7 @@ from ort_py_tensorrt.profiles import Profile
 from ort_py_tensorrt.region_model import RegionModel
 from ort_py_tensorrt.toolkit import Toolkit
 from ort_py_tensorrt.wishes import Wishes
+from ort_py_tensorrt.workers import Worker
 
 __all__ = ["EngineSource", "background_builds"]
 
@@ -42,6 +43,7 @@ class EngineSource:
         device: Number of the GPU.
         capability: Its compute capability, times 10.
         held: What keeps the weights readable.
+        resting: Returns a process that is there already, for the next build.
     """
 
     toolkit: Toolkit
@@ -52,6 +54,7 @@ class EngineSource:
     device: int
     capability: int
     held: tuple[Any, ...] = ()
+    resting: Callable[[], Worker | None] = lambda: None
 
     def last_profile(self) -> Profile | None:
         """Return the profile that the region's last engine in the cache was built for; None if there is none."""
@@ -89,6 +92,7 @@ class EngineSource:
             limit=self.wishes.build_seconds,
             check=check,
             step=_log_step,
+            resting=self.resting,
         )
         _logger.info("built an engine of %s bytes in %.1f s", len(engine), time.monotonic() - start)
         if self.key is not None:

@@ -20,7 +20,7 @@ from ort_py_tensorrt.profiles import Profile
 from ort_py_tensorrt.region_model import RegionModel
 from ort_py_tensorrt.wishes import BuildWishes
 
-__all__ = ["ENGINE", "TIMES", "Request", "read_request", "write_request"]
+__all__ = ["ENGINE", "TIMES", "Request", "WeightFile", "read_request", "write_request"]
 
 ENGINE = "engine"
 """Name of the file that the child writes last."""
@@ -52,15 +52,43 @@ class Request:
     times: bytes | None = None
 
 
-def write_request(folder: Path, request: Request) -> None:
-    """Write a request to an empty folder."""
+class WeightFile:
+    """A file of weights, to which several requests add. Each array is written once.
+
+    Attributes:
+        path: The file.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._places: dict[tuple[int, int], tuple[int, np.ndarray[Any, Any]]] = {}
+
+    def place(self, array: np.ndarray[Any, Any]) -> int:
+        """Return the offset of an array, which must not change from now on."""
+        key = array.ctypes.data, array.nbytes
+        found = self._places.get(key)
+        if found is None:
+            with self.path.open("ab") as file:
+                file.write(bytes(-file.tell() % _LINE))
+                found = self._places[key] = file.tell(), array  # which keeps the address from being used again
+                file.write(array.reshape(-1).view(np.uint8).data)
+        return found[0]
+
+
+def write_request(folder: Path, request: Request, weights: WeightFile | None = None) -> None:
+    """Write a request to an empty folder.
+
+    Args:
+        folder: The folder.
+        request: The request.
+        weights: File of the weights; None for one in the folder.
+    """
     (folder / "model.onnx").write_bytes(request.model.proto.SerializeToString())
-    places: list[dict[str, Any]] = []
-    with (folder / "weights").open("wb") as file:
-        for name, array in request.model.weights.items():
-            file.write(bytes(-file.tell() % _LINE))
-            places.append({"name": name, "dtype": array.dtype.name, "shape": array.shape, "offset": file.tell()})
-            file.write(array.reshape(-1).view(np.uint8).data)
+    file = weights or WeightFile(folder / "weights")
+    places = [
+        {"name": name, "dtype": array.dtype.name, "shape": array.shape, "offset": file.place(array)}
+        for name, array in request.model.weights.items()
+    ]
     if request.times is not None:
         (folder / TIMES).write_bytes(request.times)
     told = {
@@ -69,6 +97,7 @@ def write_request(folder: Path, request: Request) -> None:
         "wishes": asdict(request.wishes),
         "detailed": request.detailed,
         "weights": places,
+        "weights_file": str(file.path),
     }
     (folder / "request.json").write_text(json.dumps(told), encoding="utf-8")
 
@@ -76,7 +105,7 @@ def write_request(folder: Path, request: Request) -> None:
 def read_request(folder: Path) -> Request:
     """Read a request. Weights are mapped."""
     told = json.loads((folder / "request.json").read_text(encoding="utf-8"))
-    file = folder / "weights"
+    file = Path(told["weights_file"])
     weights: dict[str, np.ndarray[Any, Any]] = {}
     for one in told["weights"]:
         dtype, shape = _dtype(one["dtype"]), tuple(one["shape"])

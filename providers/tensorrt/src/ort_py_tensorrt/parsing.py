@@ -5,6 +5,7 @@ Comes after `region_model`; before `capability`, which asks about regions, and `
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from ort_py.errors import EPFail
@@ -29,6 +30,16 @@ class Verdict:
     refused: dict[int, str]
     whole: str = ""
     sizes_from: tuple[str, ...] = ()
+
+    def to_json(self) -> list[Any]:
+        """Return plain data."""
+        return [[[node, reason] for node, reason in self.refused.items()], self.whole, list(self.sizes_from)]
+
+    @classmethod
+    def from_json(cls, data: Sequence[Any]) -> Verdict:
+        """Read what `to_json` returned."""
+        refused, whole, sizes_from = data
+        return cls({int(node): str(reason) for node, reason in refused}, str(whole), tuple(map(str, sizes_from)))
 
 
 @dataclass(frozen=True, slots=True)

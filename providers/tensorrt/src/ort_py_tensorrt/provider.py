@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +43,7 @@ from ort_py_tensorrt.engine_source import EngineSource
 from ort_py_tensorrt.execution import ContextSettings, Engine, load_engine
 from ort_py_tensorrt.precision import lowered
 from ort_py_tensorrt.profiles import declared
+from ort_py_tensorrt.questions import Asker
 from ort_py_tensorrt.region import Border, EngineRegion
 from ort_py_tensorrt.region_model import model_of
 from ort_py_tensorrt.toolkit import open_toolkit
@@ -49,6 +51,9 @@ from ort_py_tensorrt.variants import Variant
 from ort_py_tensorrt.wishes import wishes_of
 
 __all__ = ["EngineProvider"]
+
+_ANSWER_SECONDS = 60.0
+"""The least limit of a question where builds are limited: it takes milliseconds, and a process to start."""
 
 
 class EngineProvider(IExecutionProvider):
@@ -72,6 +77,13 @@ class EngineProvider(IExecutionProvider):
         self.cache = open_cache(self.toolkit, self.wishes)
         self._opened = self._open_device()
         self._holds_engines = False
+        self._asker = Asker(
+            self.toolkit,
+            self.cache,
+            None if variant.compiles_ahead else self.wishes.cuda.device,
+            None if self.wishes.build_seconds is None else max(self.wishes.build_seconds, _ANSWER_SECONDS),
+            detailed=self.wishes.detailed_log,
+        )
 
     def _open_device(self) -> OpenDevice | None:
         return open_device(self.wishes.cuda)
@@ -143,7 +155,7 @@ class EngineProvider(IExecutionProvider):
             if (reason := nodes.refusal(node, graph, self.variant, self.wishes)) is not None
         }
         able = [node.index for node in graph.nodes if node.index not in reasons]
-        found = find(graph, able, lambda graph, group: refusals_of(self.toolkit, graph, group), self.wishes.iterations)
+        found = find(graph, able, partial(refusals_of, self._asker.ask), self.wishes.iterations)
         reasons |= found.reasons
         claims: list[Claim] = []
         for group in found.groups:
@@ -162,7 +174,7 @@ class EngineProvider(IExecutionProvider):
         if small is not None:
             return small
         group = tuple(sorted(node.index for node in nodes_left))
-        return next(iter(refusals_of(self.toolkit, graph, group).values()), None)
+        return next(iter(refusals_of(self._asker.ask, graph, group).values()), None)
 
     def compile(self, region: RegionView) -> CompiledRegion:
         """Return a region with its engine: from the cache, built now, or built at the first run if that decides sizes.
@@ -206,6 +218,7 @@ class EngineProvider(IExecutionProvider):
             self.wishes.cuda.device,
             self.capability,
             tuple(one.held() for one in weights if one is not None),
+            self._asker.take_worker,
         )
 
     @property
@@ -251,6 +264,10 @@ class EngineProvider(IExecutionProvider):
         """Wait for all work of the GPU."""
         with cupy().cuda.Device(self.device.index) as device:
             device.synchronize()
+
+    def close(self) -> None:
+        """End the process that asks the parser."""
+        self._asker.close()
 
     def _region(self, border: Border, source: EngineSource | None) -> EngineRegion:
         return EngineRegion(border, self._load, source, self.device.index, self.facts)
