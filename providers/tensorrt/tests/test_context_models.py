@@ -144,6 +144,41 @@ def test_given_shapes_are_in_the_engine(tmp_path: Path) -> None:
             session.run(None, {"x": np.zeros((9, 32), np.float32)})
 
 
+def test_engines_are_written_to_files_beside_the_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In onnxruntime's form: the nodes name them, relative to the model. Equal engines share a file."""
+    model = _cut()
+    code, target = _compile(tmp_path, model, "claim_small=1", "nv_ep_context_embed_mode=0")
+    assert code == 0
+    found = [node for node in onnx.load(target).graph.node if node.op_type == "EPContext"]
+    values = [{one.name: helper.get_attribute_value(one) for one in node.attribute} for node in found]
+    names = {one["ep_cache_context"].decode() for one in values}
+    assert {one["embed_mode"] for one in values} == {0}
+    assert {one.name for one in tmp_path.iterdir()} == {"m.onnx", "out.onnx", "cache", *names}
+    assert all((tmp_path / name).read_bytes().startswith(b"vtrt") for name in names)
+    monkeypatch.setattr(availability, "examine", lambda: False)
+    assert [(bool(one.bytes), one.problems) for one in checking.check_model(target)] == [(True, ())] * 2
+    monkeypatch.setattr(engine_source, "run_build", lambda *_, **__: pytest.fail("nothing is built"))
+    feeds = {"x": np.random.default_rng(3).normal(0, 9, (2, 8)).astype(np.float32), "i": np.arange(3, dtype=np.int32)}
+    with _session(target, allow_embedded_engines=True, nv_ep_context_file_path=str(tmp_path)) as session:
+        assert session.placement.counts() == {NAME: 2, "CPUExecutionProvider": 2}
+        assert_close(session.run(None, feeds), _wanted(model, feeds))
+
+
+def test_a_file_of_another_engine_is_refused(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """And one that is not there; with what to do."""
+    _, target = _compile(tmp_path, cnn(), "nv_ep_context_embed_mode=0")
+    with pytest.raises(ort.OrtPyError, match="the option nv_ep_context_file_path names the folder"):
+        _session(target, allow_embedded_engines=True)
+    (engine,) = tmp_path.glob("*.engine")
+    for damage, problem in ((lambda: engine.write_bytes(b"vtrt"), "another engine"), (engine.unlink, "cannot be read")):
+        damage()
+        (report,) = checking.check_model(target)
+        assert problem in str(report.problems)
+        with pytest.raises(ort.OrtPyError, match="EPContext"):
+            _session(target, allow_embedded_engines=True, nv_ep_context_file_path=str(tmp_path))
+        assert problem in caplog.text
+
+
 def test_open_sizes_are_refused_with_what_to_do(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     code, target = _compile(tmp_path, mlp("N"))
     assert code != 0

@@ -69,8 +69,8 @@ def write_provider_file(
                 why=why,
                 fix="Fix sizes with --fix, or leave out these operators.",
             )
-        made.rename(target)
-    size = sum(one.stat().st_size for one in (target, *target.rglob("*")) if one.is_file())
+        written = [one.replace(target.parent / one.name) for one in sorted(Path(folder).iterdir(), key=made.__eq__)]
+    size = sum(one.stat().st_size for top in written for one in (top, *top.rglob("*")) if one.is_file())
     nodes, parts = dict(assignment.counts()), {target.suffix[1:]: size}
     return CompileReport(str(target), size, nodes, parts, time.monotonic() - start)
 

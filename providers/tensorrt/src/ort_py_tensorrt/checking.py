@@ -17,7 +17,7 @@ from onnx import helper
 from ort_py.errors import EPFail
 from ort_py.lazy_dataclass import dataclass
 from ort_py_cuda import availability as cuda
-from ort_py_tensorrt.context_nodes import engine_of, problems
+from ort_py_tensorrt.context_nodes import engine_in, problems
 from ort_py_tensorrt.context_schema import DOMAIN, OPERATOR
 from ort_py_tensorrt.toolkit import Toolkit, open_toolkit
 from ort_py_tensorrt.variants import VARIANTS
@@ -32,7 +32,7 @@ class EngineReport:
     Attributes:
         node: Name of its node.
         provider: Provider that it was written by.
-        bytes: Its size; 0 if it is in a file of its own.
+        bytes: Its size; 0 if it is in a file that was not read.
         problems: Why it cannot be loaded; empty if nothing speaks against it.
         asked_device: Whether a GPU was asked.
     """
@@ -54,12 +54,13 @@ def check_model(model: str | Path | onnx.ModelProto) -> list[EngineReport]:
     """Look at every engine of a model. No session is made, and no engine is loaded.
 
     Args:
-        model: The model, or its path.
+        model: The model, or its path, beside which files of engines are looked for.
     """
+    folder = None if isinstance(model, onnx.ModelProto) else Path(model).parent
     proto = model if isinstance(model, onnx.ModelProto) else onnx.load(str(model), load_external_data=False)
     has_gpu = bool(cuda.examine())
     return [
-        _report(node, has_gpu=has_gpu)
+        _report(node, folder, has_gpu=has_gpu)
         for node in proto.graph.node
         if node.op_type == OPERATOR and node.domain == DOMAIN
     ]
@@ -73,10 +74,15 @@ def main(arguments: Sequence[str]) -> int:
     return 1 if any(report.problems for report in reports) else 0
 
 
-def _report(node: onnx.NodeProto, *, has_gpu: bool) -> EngineReport:
+def _report(node: onnx.NodeProto, folder: Path | None, *, has_gpu: bool) -> EngineReport:
     attributes: dict[str, Any] = {one.name: helper.get_attribute_value(one) for one in node.attribute}
     source = attributes.get("source", b"").decode("utf-8", "replace")
-    engine = engine_of(attributes) if attributes.get("embed_mode", 1) else b""
+    engine, unread = b"", list[str]()
+    if attributes.get("embed_mode", 1) or folder is not None:
+        try:
+            engine = engine_in(attributes, folder or Path())
+        except EPFail as error:
+            unread.append(error.what)
     variant = next((one for one in VARIANTS if one.provider == source), None)
     if variant is None:
         return EngineReport(node.name, source, len(engine), ("it is no engine of TensorRT or TensorRT-RTX",), False)
@@ -84,7 +90,7 @@ def _report(node: onnx.NodeProto, *, has_gpu: bool) -> EngineReport:
         toolkit = open_toolkit(variant)
     except EPFail as error:
         return EngineReport(node.name, source, len(engine), (error.what,), False)
-    found = problems(attributes, toolkit)
+    found = problems(attributes, toolkit) + unread
     asked = has_gpu and not found and bool(engine)
     if asked:
         found += _refusal_of_device(toolkit, engine)

@@ -26,7 +26,7 @@ from ort_py_tensorrt.toolkit import Toolkit
 from ort_py_tensorrt.variants import Variant
 from ort_py_tensorrt.wishes import Wishes
 
-__all__ = ["Embedded", "engine_of", "is_context", "make_node", "problems", "read", "refusal"]
+__all__ = ["Embedded", "engine_in", "engine_of", "is_context", "make_node", "problems", "read", "refusal"]
 
 _FORMAT = "ort-py 1"
 
@@ -62,6 +62,7 @@ def make_node(
     hardware: str,
     inputs: Sequence[str],
     outputs: Sequence[str],
+    file: str = "",
 ) -> onnx.NodeProto:
     """Return a node that holds an engine.
 
@@ -73,6 +74,7 @@ def make_node(
         hardware: Devices that the engine is for, in words of the library.
         inputs: Names of the model's values that the engine reads, in order.
         outputs: Names of those that it writes.
+        file: Name of the file beside the model that holds the engine; empty if the node does.
     """
     notes = {
         "format": _FORMAT,
@@ -88,8 +90,8 @@ def make_node(
         name=name,
         domain=DOMAIN,
         main_context=1,
-        embed_mode=1,
-        ep_cache_context=embedded.engine,
+        embed_mode=0 if file else 1,
+        ep_cache_context=file or embedded.engine,
         ep_sdk_version=version,
         hardware_architecture=hardware,
         partition_name=name,
@@ -130,7 +132,8 @@ def refusal(node: NodeSpec, toolkit: Toolkit, wishes: Wishes) -> str | None:
     if not reasons and not wishes.trusts_engines:
         return "it holds an engine, which is code: the option allow_embedded_engines allows it"
     if not reasons and not node.attributes.get("embed_mode", 1) and not wishes.engine_folder:
-        return "its engine is in a file beside the model: the option trt_ep_context_file_path names the folder"
+        option = f"{toolkit.variant.prefix}_ep_context_file_path"
+        return f"its engine is in a file beside the model: the option {option} names the folder"
     return "; ".join(reasons) or None
 
 
@@ -138,13 +141,10 @@ def read(node: NodeSpec, toolkit: Toolkit, wishes: Wishes) -> Embedded:
     """Return the engine of a node.
 
     Raises:
-        EPFail: It is in a file that is not there, or outside of the folder that the options name.
+        EPFail: It is in a file that is not there, damaged, or outside of the folder that the options name.
     """
     attributes = node.attributes
-    if attributes.get("embed_mode", 1):
-        engine = engine_of(attributes)
-    else:
-        engine = _from_file(_text(attributes.get("ep_cache_context")), Path(wishes.engine_folder))
+    engine = engine_in(attributes, Path(wishes.engine_folder))
     notes = _notes(attributes)
     profile = notes.get("profile")
     inputs = [value.name for value in node.inputs if value is not None]
@@ -161,6 +161,29 @@ def engine_of(attributes: Mapping[str, Any]) -> bytes:
     """Return the engine that a node contains."""
     found = attributes.get("ep_cache_context", b"")
     return found.encode("utf-8") if isinstance(found, str) else bytes(found)
+
+
+def engine_in(attributes: Mapping[str, Any], folder: Path) -> bytes:
+    """Return the engine that a node contains or names.
+
+    Args:
+        attributes: Attributes of the node.
+        folder: Folder of files beside the model.
+
+    Raises:
+        EPFail: It is in a file that is not there, damaged, or outside of the folder.
+    """
+    if attributes.get("embed_mode", 1):
+        return engine_of(attributes)
+    name = _text(attributes.get("ep_cache_context"))
+    engine, wanted = _from_file(name, folder), _notes(attributes).get("sha256")
+    if wanted is not None and hashlib.sha256(engine).hexdigest() != wanted:
+        raise EPFail(
+            f"The file '{name}' holds another engine than its model, or is damaged.",
+            why="its digest is another one",
+            fix="Copy the model together with its engines, or write both again.",
+        )
+    return engine
 
 
 def _from_file(name: str, folder: Path) -> bytes:

@@ -62,6 +62,14 @@ def _shared(prefix: str) -> tuple[OptionSpec, ...]:
         ),
         OptionSpec(f"{prefix}_profile_max_shapes", str, "", "Largest sizes of these inputs."),
         OptionSpec(f"{prefix}_profile_opt_shapes", str, "", "Sizes of these inputs that engines are optimised for."),
+        OptionSpec(f"{prefix}_ep_context_file_path", str, "", "Folder of engines that stand in files beside a model."),
+        OptionSpec(
+            f"{prefix}_ep_context_embed_mode",
+            int,
+            1,
+            "Where `ort-py compile` writes engines: 1 for the model, 0 for files beside it. onnxruntime's is 0.",
+            (0, 1),
+        ),
     )
 
 
@@ -105,7 +113,6 @@ _TRT_ONLY: tuple[OptionSpec, ...] = (
         False,
         "Build engines for all GPUs from Ampere on, at the cost of speed.",
     ),
-    OptionSpec("trt_ep_context_file_path", str, "", "Folder of engines that stand in files beside a model."),
 )
 
 _NV_ONLY: tuple[OptionSpec, ...] = (
@@ -147,7 +154,6 @@ WITHOUT_MEANING: dict[str, str] = {
     "trt_tactic_sources": "TensorRT 11 decides",
     "trt_extra_plugin_lib_paths": "a library that a model's options name is not loaded",
     "trt_dump_ep_context_model": "`ort-py compile MODEL --provider tensorrt -o FILE.onnx` writes such a model",
-    "trt_ep_context_embed_mode": "engines are embedded in what `ort-py compile` writes",
     "trt_weight_stripped_engine_enable": "engines contain their weights",
     "trt_onnx_model_folder_path": "see trt_weight_stripped_engine_enable",
     "trt_preview_features": "there are none to choose",

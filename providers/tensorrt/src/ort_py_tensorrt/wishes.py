@@ -73,6 +73,7 @@ class Wishes:
         claim_small: Whether regions are taken that do not pay.
         trusts_engines: Whether engines in models are loaded.
         engine_folder: Folder of files beside a model; empty where there is none.
+        embeds: Whether models that are written contain their engines.
         caches: Whether engines are kept on disk.
         cache_folder: Where; empty for the session's cache.
         timing: Whether times are kept.
@@ -96,6 +97,7 @@ class Wishes:
     claim_small: bool
     trusts_engines: bool
     engine_folder: str
+    embeds: bool
     caches: bool
     cache_folder: str
     timing: bool
@@ -154,6 +156,7 @@ def wishes_of(variant: Variant, options: Mapping[str, Any], context: SessionCont
         claim_small=bool(options["claim_small"]),
         trusts_engines=bool(options["allow_embedded_engines"]),
         engine_folder=str(given("ep_context_file_path", "")),
+        embeds=bool(given("ep_context_embed_mode", 1)),
         caches=context.caches and bool(given("engine_cache_enable", True)),
         cache_folder=str(given("engine_cache_path", "")),
         timing=context.caches and bool(given("timing_cache_enable", False)),

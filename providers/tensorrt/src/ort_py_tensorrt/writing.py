@@ -7,6 +7,7 @@ others stay as they are.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -56,7 +57,7 @@ class EngineWriter(EngineProvider):
         name: As registered.
         options: Validated options.
         context: The session's wishes.
-        target: The model to write.
+        target: The model to write. Engines that it does not contain are written beside it.
     """
 
     def __init__(
@@ -150,7 +151,8 @@ class EngineWriter(EngineProvider):
                 raise EPFail(
                     f"The model would have {model.ByteSize():,} bytes with its engines.",
                     why="a file of this kind is smaller than 2 GiB",
-                    fix="Write a file that ends in .ortpy, with this provider among --providers.",
+                    fix=f"Write the engines to files beside it ({self.variant.prefix}_ep_context_embed_mode=0), or a "
+                    "file that ends in .ortpy, with this provider among --providers.",
                 )
             self._target.write_bytes(model.SerializeToString())
         return _Written()
@@ -192,7 +194,10 @@ class EngineWriter(EngineProvider):
             raise EPFail("An engine cannot be built.", why=self._open_sizes(region), fix="Fix these sizes.")
         engine = self.source_of(region).obtain(profile)
         inputs, outputs = [one.name for one in region.inputs], [one.name for one in region.outputs]
-        capabilities = self.wishes.build.capabilities
+        capabilities, file = self.wishes.build.capabilities, ""
+        if not self.wishes.embeds:
+            file = f"{self.variant.module}_{hashlib.sha256(engine).hexdigest()[:32]}.engine"
+            self._target.with_name(file).write_bytes(engine)
         return make_node(
             self.variant,
             self.toolkit.version,
@@ -201,6 +206,7 @@ class EngineWriter(EngineProvider):
             hardware=",".join(capabilities) if self.variant.compiles_ahead else str(self.capability),
             inputs=inputs,
             outputs=outputs,
+            file=file,
         )
 
     def _open_sizes(self, region: RegionView) -> str:
