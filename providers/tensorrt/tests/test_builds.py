@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import subprocess
@@ -200,6 +201,20 @@ def test_a_child_whose_parent_is_gone_ends_and_leaves_nothing(folder: Path) -> N
         child.stdin.close()  # as the system does when the parent ends
         assert child.wait(30) == 1
     assert not left_behind(folder)
+
+
+@pytest.mark.parametrize(
+    ("strides", "dilations", "fails"), [((2, 1), (1, 2), True), ((2, 2), (1, 1), False), ((1, 1), (2, 2), False)]
+)
+def test_steps_and_gaps_of_a_deconvolution_are_taken_and_not_built(
+    strides: tuple[int, ...], dilations: tuple[int, ...], fails: bool, toolkit: Toolkit
+) -> None:
+    """For this reason `nodes` refuses both at once. If this fails, the library has learnt it."""
+    more = f"strides = {list(strides)}, dilations = {list(dilations)}"
+    text = f"g (float[1, 2, 5, 5] x) => (float[1, 3, N, M] y) {{ y = ConvTranspose<{more}>(x, w) }}"
+    request = request_of(with_weights(text, {"w": (2, 3, 3, 3)}))
+    with pytest.raises(EPFail, match="Strided & Dilated") if fails else contextlib.nullcontext():
+        build(toolkit, request.model, request.profile, request.wishes)
 
 
 def test_what_the_parser_refuses_is_the_reason(folder: Path) -> None:

@@ -124,6 +124,11 @@ def test_values_that_decide_shapes_stay_outside(toolkit: Toolkit) -> None:
             "g (float[4] x, float s) => (int8[4] y) { y = QuantizeLinear<output_dtype = 3>(x, s) }",
             "have constant scales",
         ),
+        (
+            "g (float[1, 1, 4] x, float[1, 1, 3] w) => (float[1, 1, N] y) { "
+            "y = ConvTranspose<strides = [2], dilations = [3]>(x, w) }",
+            "the builder has no kernel",
+        ),
         ("g (string[2] x) => (string[2] y) { y = Identity(x) }", "which engines of TensorRT-RTX do not have"),
     ],
 )

@@ -54,7 +54,12 @@ def test_precision_is_the_options_or_the_sessions(given: dict[str, Any], session
     [
         ({"trt_fp16_enable": True, "trt_bf16_enable": True}, "are both set"),
         ({"build_seconds": -1.0}, "build_seconds is -1"),
+        ({"build_seconds": float("nan")}, "build_seconds is nan"),
+        ({"build_seconds": float("inf")}, "build_seconds is inf"),
         ({"max_rebuilds": -1}, "max_rebuilds is -1"),
+        ({"trt_max_workspace_size": -1}, "trt_max_workspace_size is -1"),
+        ({"trt_max_workspace_size": 2**63}, "trt_max_workspace_size is 9223372036854775808"),
+        ({"trt_auxiliary_streams": -5}, "trt_auxiliary_streams is -5"),
         ({"build_in_background": True, "trt_engine_cache_enable": False}, "engines are not kept"),
         ({"trt_profile_min_shapes": "x:1"}, "name different inputs"),
         ({"trt_profile_min_shapes": "x=1"}, "contains 'x=1'"),

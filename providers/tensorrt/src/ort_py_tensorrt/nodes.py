@@ -1,7 +1,8 @@
 """Nodes that are refused before the parser is asked, and groups that are too small to be worth an engine.
 
 What the parser would take, but ort-py must not leave to TensorRT: bodies of control flow, types that an engine does not
-have, and indices that nothing would check. Depends on neither the library nor a device.
+have, indices that nothing would check, and forms that the builder refuses later. Depends on neither the library nor a
+device.
 """
 
 from __future__ import annotations
@@ -50,6 +51,8 @@ def refusal(node: NodeSpec, graph: GraphView, variant: Variant, wishes: Wishes) 
         for value in node.inputs[1:3]:
             if value is not None and graph.constant(value.name) is None:
                 return f"'{value.name}' is computed in a run, and engines have constant scales and zero points"
+    if node.op_type == "ConvTranspose" and _wide(node, "strides") and _wide(node, "dilations"):
+        return "its steps and its gaps are both larger than 1, for which the builder has no kernel"
     if node.op_type in _INDEXING and not node.domain:
         indices = node.inputs[1] if len(node.inputs) > 1 else None
         if indices is not None and graph.constant(indices.name) is None:
@@ -64,6 +67,10 @@ def group_refusal(nodes: Sequence[NodeSpec], wishes: Wishes) -> str | None:
     if wishes.claim_small or any(_pays(node) for node in nodes):
         return None
     return f"does not pay: too little work for a call, no product and no tensor of {_LARGE:,} elements or more"
+
+
+def _wide(node: NodeSpec, name: str) -> bool:
+    return any(size > 1 for size in node.attributes.get(name, ()))
 
 
 def _foreign(value: ValueSpec, variant: Variant) -> str | None:

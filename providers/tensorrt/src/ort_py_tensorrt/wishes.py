@@ -22,6 +22,15 @@ Shapes = Mapping[str, tuple[int, ...]]
 
 _CAPABILITIES = ("SM75", "SM80", "SM86", "SM89", "SM120", "SM121")
 
+_RANGES: tuple[tuple[str, int, int], ...] = (
+    ("build_seconds", 0, 10**9),
+    ("max_rebuilds", 0, 2**63 - 1),
+    ("{prefix}_max_workspace_size", 0, 2**63 - 1),
+    ("{prefix}_max_shared_mem_size", 0, 2**63 - 1),
+    ("{prefix}_auxiliary_streams", -1, 2**31 - 1),
+)
+"""For numbers that the library or the clock is given, the least and the largest."""
+
 
 @dataclass(frozen=True, slots=True)
 class BuildWishes:
@@ -119,10 +128,7 @@ def wishes_of(variant: Variant, options: Mapping[str, Any], context: SessionCont
 
     shapes = [_shapes(variant, f"profile_{kind}_shapes", given) for kind in ("min", "opt", "max")]
     _agree(variant, *shapes)
-    seconds, rebuilds = float(options["build_seconds"]), int(options["max_rebuilds"])
-    if seconds < 0 or rebuilds < 0:
-        name, value = ("build_seconds", seconds) if seconds < 0 else ("max_rebuilds", rebuilds)
-        raise OptionError(f"{name} is {value}.", why="it cannot be negative", fix="Set it to 0 or more.")
+    _check_numbers(variant, options)
     if options["build_in_background"] and not (context.caches and given("engine_cache_enable", True)):
         raise OptionError(
             "build_in_background is set, and engines are not kept.",
@@ -147,9 +153,9 @@ def wishes_of(variant: Variant, options: Mapping[str, Any], context: SessionCont
         least=shapes[0],
         best=shapes[1],
         largest=shapes[2],
-        build_seconds=seconds or None,
+        build_seconds=float(options["build_seconds"]) or None,
         background=bool(options["build_in_background"]),
-        rebuilds=rebuilds,
+        rebuilds=int(options["max_rebuilds"]),
         iterations=max(1, int(given("max_partition_iterations", 16))),
         smallest_region=int(given("min_subgraph_size", 1)),
         excluded=frozenset(_words(str(given("op_types_to_exclude", "")))),
@@ -165,6 +171,20 @@ def wishes_of(variant: Variant, options: Mapping[str, Any], context: SessionCont
         graphs=bool(given("cuda_graph_enable", False)),
         detailed_log=bool(given("detailed_build_log", False)),
     )
+
+
+def _check_numbers(variant: Variant, options: Mapping[str, Any]) -> None:
+    """Check numbers among the options.
+
+    Raises:
+        OptionError: One is out of its range, or none.
+    """
+    for pattern, least, most in _RANGES:
+        name = pattern.format(prefix=variant.prefix)
+        if name in options and not least <= options[name] <= most:
+            raise OptionError(
+                f"{name} is {options[name]}.", why=f"it is from {least} to {most}", fix="Set it to such a number."
+            )
 
 
 def _cuda_wishes(options: Mapping[str, Any], context: SessionContext) -> CudaWishes:
