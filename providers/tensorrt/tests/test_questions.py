@@ -13,15 +13,17 @@ import pytest
 
 import ort_py as ort
 from ort_py_kit.graphs import graph_view
+from ort_py_kit.suites.threads import on_threads
 from ort_py_kit.tolerances import assert_close
 from ort_py_tensorrt import questions, workers
 from ort_py_tensorrt.capability import refusals_of
 from ort_py_tensorrt.engine_cache import EngineCache
+from ort_py_tensorrt.jobs import run_build
 from ort_py_tensorrt.parsing import Verdict, ask
 from ort_py_tensorrt.questions import Asker, ParserEnded
 from ort_py_tensorrt.region_model import RegionModel, model_of
 from ort_py_tensorrt.toolkit import Toolkit
-from providers.tensorrt.tests.asking import left_behind, region_of
+from providers.tensorrt.tests.asking import left_behind, region_of, request_of
 from providers.tensorrt.tests.models import bert, cnn, mlp, with_weights
 
 pytestmark = pytest.mark.usefixtures("toolkit")
@@ -130,6 +132,42 @@ def test_one_process_at_most_rests(toolkit: Toolkit, folder: Path, starts: list[
     askers[0].close()
     assert len(left_behind(folder)) == 1
     del asker, askers
+    assert not left_behind(folder)
+
+
+def test_a_process_that_left_while_it_was_given_work_is_replaced(
+    toolkit: Toolkit, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It ends by itself after a while without work, which may be in the moment that it gets some."""
+
+    def one_that_leaves() -> workers.Worker:
+        with monkeypatch.context() as patch:
+            patch.setattr(workers, "_CODE", "")
+            return workers.Worker(None)
+
+    monkeypatch.setattr(workers.Worker, "alive", True)
+    workers.rest(one_that_leaves(), None)
+    asker = _asker(toolkit, folder)
+    assert asker.ask(model_of(_MODELS[0])) == Verdict({})
+    asker.close()
+    engine, _ = run_build(request_of(mlp()), resting=one_that_leaves)
+    assert engine.startswith(b"vtrt")
+    assert not left_behind(folder)
+
+
+def test_questions_of_threads(toolkit: Toolkit, folder: Path) -> None:
+    """Each has a process of its own meanwhile; one rests afterwards."""
+    found: dict[int, Verdict] = {}
+    askers = [_asker(toolkit, folder / str(number)) for number in range(3)]
+
+    def work(number: int) -> None:
+        found[number] = askers[number].ask(model_of(_MODELS[number]))
+
+    on_threads(work, 3)
+    assert [found[number] for number in range(3)] == [ask(toolkit, model_of(region)) for region in _MODELS[:3]]
+    assert len(left_behind(folder)) == 1
+    for asker in askers:
+        asker.close()
     assert not left_behind(folder)
 
 

@@ -60,10 +60,16 @@ def run_build(
             fix="Set sys.executable, or write the engines with `ort-py compile` beforehand.",
         )
     end = None if limit is None else time.monotonic() + limit
-    worker = resting() or Worker(device)
+    rested = resting()
+    worker = rested or Worker(device)
     try:
         folder = worker.send("build", request)
         reasons = _follow(worker.lines, end, limit, check, step)
+        if worker is rested and worker.left and not (folder / ENGINE).exists():
+            worker.close()
+            worker = Worker(device)
+            folder = worker.send("build", request)
+            reasons = _follow(worker.lines, end, limit, check, step)
         engine, times = folder / ENGINE, folder / TIMES
         if not engine.exists():
             raise EPFail(

@@ -98,10 +98,15 @@ class Asker:
         title = self._toolkit.variant.title
         if self._ends >= _MOST_ENDS:
             raise ParserEnded(f"{title}'s parser is not asked again: it has ended its process {self._ends} times")
-        worker = take_resting(self._device) or Worker(self._device)
+        rested = take_resting(self._device)
+        worker = rested or Worker(self._device)
         try:
             with self._toolkit.errors():  # the answer repeats them
                 reasons = self._exchange(worker, model)
+                if worker is rested and not isinstance(reasons, Verdict) and worker.left:
+                    worker.close()
+                    worker = Worker(self._device)
+                    reasons = self._exchange(worker, model)
         except BaseException:
             worker.close()
             raise

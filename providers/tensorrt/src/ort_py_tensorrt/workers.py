@@ -86,6 +86,11 @@ class Worker:
         """Whether it can be given work: it ends by itself if it gets none for a while."""
         return self._process.poll() is None
 
+    @property
+    def left(self) -> bool:
+        """Whether it has ended because it got no work, perhaps while it was given some."""
+        return self._process.poll() == 0
+
     def send(self, kind: str, request: Request) -> Path:
         """Give it work.
 
