@@ -209,7 +209,7 @@ def test_a_child_whose_parent_is_gone_ends_and_leaves_nothing(folder: Path) -> N
 def test_steps_and_gaps_of_a_deconvolution_are_taken_and_not_built(
     strides: tuple[int, ...], dilations: tuple[int, ...], fails: bool, toolkit: Toolkit
 ) -> None:
-    """For this reason `nodes` refuses both at once. If this fails, the library has learnt it."""
+    """The builder fails, so that `nodes` refuses both at once. If this fails, the library has learnt it."""
     more = f"strides = {list(strides)}, dilations = {list(dilations)}"
     text = f"g (float[1, 2, 5, 5] x) => (float[1, 3, N, M] y) {{ y = ConvTranspose<{more}>(x, w) }}"
     request = request_of(with_weights(text, {"w": (2, 3, 3, 3)}))

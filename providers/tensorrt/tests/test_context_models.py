@@ -145,7 +145,7 @@ def test_given_shapes_are_in_the_engine(tmp_path: Path) -> None:
 
 
 def test_engines_are_written_to_files_beside_the_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """In onnxruntime's form: the nodes name them, relative to the model. Equal engines share a file."""
+    """The nodes name them in onnxruntime's form, relative to the model. Equal engines share a file."""
     model = _cut()
     code, target = _compile(tmp_path, model, "claim_small=1", "nv_ep_context_embed_mode=0")
     assert code == 0
@@ -165,7 +165,7 @@ def test_engines_are_written_to_files_beside_the_model(tmp_path: Path, monkeypat
 
 
 def test_a_file_of_another_engine_is_refused(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """And one that is not there; with what to do."""
+    """The same holds for one that is not there."""
     _, target = _compile(tmp_path, cnn(), "nv_ep_context_embed_mode=0")
     with pytest.raises(ort.OrtPyError, match="the option nv_ep_context_file_path names the folder"):
         _session(target, allow_embedded_engines=True)

@@ -69,7 +69,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def starts(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
-    """What processes were started for."""
+    """Devices that processes were started for."""
     found: list[Any] = []
     start = workers.Worker.__init__
 
@@ -110,7 +110,7 @@ _MODELS = [
 
 
 def test_the_process_answers_what_the_parser_answers_here(toolkit: Toolkit, folder: Path, starts: list[Any]) -> None:
-    """For weights by their addresses too. One process answers all, and another asker finds the answers on disk."""
+    """One process answers all, about weights by their addresses too; another asker finds the answers on disk."""
     asker = _asker(toolkit, folder)
     wanted = [ask(toolkit, model_of(region)) for region in _MODELS]
     assert [asker.ask(model_of(region)) for region in _MODELS] == wanted
@@ -124,7 +124,7 @@ def test_the_process_answers_what_the_parser_answers_here(toolkit: Toolkit, fold
 
 
 def test_one_process_at_most_rests(toolkit: Toolkit, folder: Path, starts: list[Any]) -> None:
-    """Whether askers are closed or forgotten."""
+    """Askers may be closed or forgotten."""
     askers = [_asker(toolkit, folder / str(number)) for number in range(3)]
     for asker, region in zip(askers, _MODELS, strict=False):
         asker.ask(model_of(region))
@@ -172,7 +172,7 @@ def test_questions_of_threads(toolkit: Toolkit, folder: Path) -> None:
 
 
 def test_other_numbers_of_small_weights_are_asked_about_again(toolkit: Toolkit, folder: Path) -> None:
-    """Of large ones only the shapes count."""
+    """Only the shapes of large ones count."""
     small, other, large, shaped = (
         questions._key(toolkit, RegionModel(onnx.ModelProto(), {"w": np.full(size, number, np.float32)}))
         for size, number in ((9, 1), (9, 2), (1 << 20, 1), (1 << 20, 2))
@@ -182,7 +182,7 @@ def test_other_numbers_of_small_weights_are_asked_about_again(toolkit: Toolkit, 
 
 
 def test_one_process_answers_and_builds(gpu: Any, folder: Path, starts: list[Any]) -> None:
-    """And the next session starts none."""
+    """The next session starts none."""
     for _ in range(2):
         with _open(mlp()) as session:
             assert set(session.placement.counts()) == {NAME}

@@ -21,7 +21,7 @@ from contextlib import contextmanager
 from typing import Protocol
 from weakref import WeakSet
 
-from ort_py.platform.thread_states import native_threads_rest
+from ort_py.platform.thread_states import native_threads_rest as native_threads_rest  # noqa: PLC0414 - for plug-ins
 
 
 class ProcessLock:

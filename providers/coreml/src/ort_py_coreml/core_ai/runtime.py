@@ -24,8 +24,7 @@ from coreai.authoring import AIModelAsset
 from coreai.runtime import NDArray
 
 from ort_py.errors import EPFail
-from ort_py.platform.forks import notify_after_fork
-from ort_py.platform.thread_states import native_threads_rest
+from ort_py.platform.forks import native_threads_rest, notify_after_fork
 from ort_py_coreml.back_end import Array, Model
 
 __all__ = ["LoadedAsset", "Loop", "check_process"]
