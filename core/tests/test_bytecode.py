@@ -293,6 +293,12 @@ def chained(package: Package, sources: dict[str, str]) -> list[str]:
 
 
 @pytest.fixture
+def alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process with one thread, whatever runs the tests."""
+    monkeypatch.setattr(sys, "_current_frames", lambda: {1: None})
+
+
+@pytest.fixture
 def entered(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Names of the modules that the interpreter finds through the archive, one by one."""
     found: list[str] = []
@@ -307,7 +313,7 @@ def entered(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return found
 
 
-def test_what_a_module_imports_is_run_before_it(package: Package, entered: list[str]) -> None:
+def test_what_a_module_imports_is_run_before_it(alone: None, package: Package, entered: list[str]) -> None:
     """The order is that of the import statements; the interpreter looks for the first module only."""
     order = chained(
         package,
@@ -320,7 +326,7 @@ def test_what_a_module_imports_is_run_before_it(package: Package, entered: list[
     assert sys.modules["archived"].low is sys.modules["archived.low"]
 
 
-def test_a_module_that_imports_what_imports_it_waits_for_it(package: Package) -> None:
+def test_a_module_that_imports_what_imports_it_waits_for_it(alone: None, package: Package) -> None:
     sources = {
         "top": "X = 1\nimport archived.middle",
         "middle": "import archived.low",
@@ -329,14 +335,14 @@ def test_a_module_that_imports_what_imports_it_waits_for_it(package: Package) ->
     assert chained(package, sources) == [f"archived.{name}" for name in ("low", "middle", "top")]
 
 
-def test_modules_of_a_package_wait_for_it(package: Package) -> None:
+def test_modules_of_a_package_wait_for_it(alone: None, package: Package) -> None:
     sources = {"top": "import archived.deep", "deep.__init__": "X = 1\nfrom archived.deep import own"}
     sources["deep.own"] = "from archived.deep import X"
     assert chained(package, sources) == [f"archived.{name}" for name in ("deep.own", "deep", "top")]
 
 
 def test_an_import_that_fails_now_is_reported_where_it_stands(
-    package: Package, monkeypatch: pytest.MonkeyPatch
+    alone: None, package: Package, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A module may try to import something and go on without it."""
     monkeypatch.setenv("ARCHIVED_LOW", "1")
@@ -365,7 +371,9 @@ def test_beside_other_threads_the_interpreter_imports_each_module(package: Packa
     assert {"archived.top", "archived.low"} <= set(entered)
 
 
-def test_finders_that_came_before_keep_what_a_module_imports(package: Package, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_finders_that_came_before_keep_what_a_module_imports(
+    alone: None, package: Package, monkeypatch: pytest.MonkeyPatch
+) -> None:
     class Other:
         def find_spec(self, name: str, path: Any, target: object = None) -> Any:
             return PathFinder.find_spec(name, path) if name == "archived.low" else None

@@ -142,9 +142,11 @@ def numbers_of(node: NodeSpec, constant: Callable[[str], Array | None], first: i
 
 def signed(integers: Array, numbers: Numbers) -> tuple[Array, int] | None:
     """Weights as int8 and their zero point then: 0 where all fit, else one for all; None where neither can be."""
+    if integers.dtype == np.int8 and not numbers.zero.any():
+        return integers, 0
     shifted = integers.astype(np.int32) - numbers.spread(numbers.zero, integers.ndim)
     if shifted.size and int(shifted.min()) >= -128 and int(shifted.max()) <= 127:
-        return (integers if integers.dtype == np.int8 and not numbers.zero.any() else shifted.astype(np.int8)), 0
+        return shifted.astype(np.int8), 0
     if numbers.zero.size != 1:
         return None
     zero = int(numbers.zero.reshape(()))
