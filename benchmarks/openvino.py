@@ -12,23 +12,11 @@ import sys
 from typing import Any
 
 from benchmarks.alternating import BLOCKS, VARIANT, Refused, Runtimes, Timing
-from benchmarks.providers import chosen_models, relative_error
+from benchmarks.providers import PICTURES, chosen_models, relative_error
 
 __all__ = ["main"]
 
-MODELS = (
-    "light-resnet50",
-    "light-densenet121",
-    "light-inception-v2",
-    "light-shufflenet",
-    "light-squeezenet",
-    "light-vgg19",
-    "ppocr-v4-det",
-    "ppocr-v4-rec",
-    "ppocr-v2-cls",
-    "magika",
-    "minilm-int8",
-)
+MODELS = (*PICTURES, "magika", "minilm-int8")
 """Models that are one region, but for a node here and there."""
 
 PROVIDER = "OpenVINOExecutionProvider"

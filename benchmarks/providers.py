@@ -24,9 +24,9 @@ from benchmarks.transformer_models import TRANSFORMERS
 from examples.model_zoo import by_name, fetch
 from tests.support.model_inputs import cases_of
 
-__all__ = ["chosen_models", "main", "relative_error"]
+__all__ = ["PICTURES", "chosen_models", "main", "relative_error"]
 
-TRAINED = (
+PICTURES = (
     "light-resnet50",
     "light-densenet121",
     "light-inception-v2",
@@ -36,10 +36,10 @@ TRAINED = (
     "ppocr-v4-det",
     "ppocr-v4-rec",
     "ppocr-v2-cls",
-    "minilm-int8",
-    "magika",
-    "slanet-plus",
 )
+"""Trained models of the catalogue that read pictures, and are convolutions for the most part."""
+
+TRAINED = (*PICTURES, "minilm-int8", "magika", "slanet-plus")
 """Trained models of the catalogue."""
 
 OURS, PEERS = "ort_py", ("onnxruntime", "openvino")

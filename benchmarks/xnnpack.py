@@ -20,7 +20,7 @@ import numpy as np
 import onnxruntime
 
 import ort_py as ort
-from benchmarks.providers import chosen_models
+from benchmarks.providers import PICTURES, chosen_models
 from benchmarks.quantised import MODELS as QUANTISED
 from ort_py_xnnpack.binding.memory import roomy
 from ort_py_xnnpack.execution.instance import XnnpackInstance
@@ -28,22 +28,7 @@ from ort_py_xnnpack.execution.region import XnnpackRegion
 
 __all__ = ["MODELS", "main"]
 
-MODELS = (
-    "light-resnet50",
-    "light-densenet121",
-    "light-inception-v2",
-    "light-shufflenet",
-    "light-squeezenet",
-    "light-vgg19",
-    "ppocr-v4-det",
-    "ppocr-v4-rec",
-    "ppocr-v2-cls",
-    "magika",
-    "resnet50-qdq",
-    "resnet50-qdq-s8",
-    "squeezenet-qdq",
-    "shufflenet-qdq",
-)
+MODELS = (*PICTURES, "magika", "resnet50-qdq", "resnet50-qdq-s8", "squeezenet-qdq", "shufflenet-qdq")
 """Ten models of float32, and four whose convolutions stand between conversions to 8 bits."""
 
 PROVIDER = "XnnpackExecutionProvider"
