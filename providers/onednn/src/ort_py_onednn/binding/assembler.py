@@ -86,6 +86,14 @@ Source: TypeAlias = "int | Constant | At"
 """A register, a constant, or numbers in memory."""
 
 
+def _behind(place: At) -> bytes:
+    """What stands behind the byte that names a register and memory.
+
+    The fourth register of each eight stands for an index behind it, which is none here.
+    """
+    return b"\x24" * (place.base & 7 == RSP) + struct.pack("<i", place.behind)
+
+
 class Assembler:
     """Code while it is written."""
 
@@ -286,7 +294,7 @@ class Assembler:
         self._code += opcode.to_bytes(2 if opcode > 0xFF else 1, "big")
         self._code.append((0xC0 if at is None else 0x80) | (register & 7) << 3 | base & 7)
         if at is not None:
-            self._code += b"\x24" * (base & 7 == RSP) + struct.pack("<i", at.behind)
+            self._code += _behind(at)
 
     def vex(
         self,
@@ -327,8 +335,7 @@ class Assembler:
         *,
         whole: bool = True,
     ) -> None:
-        # The fourth register of each eight stands for an index behind it, which is none here.
-        behind = b"\x24" * (base & 7 == RSP) + struct.pack("<i", distance)
+        behind = _behind(At(base, distance))
         self._append(prefix, table, opcode, register, first, base, 0x80, behind, last, whole=whole)
 
     def _append(

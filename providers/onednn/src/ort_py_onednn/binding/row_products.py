@@ -28,13 +28,11 @@ _TOGETHER = 4
 """Blocks of eight columns that a thread takes at once."""
 
 
-_NEXT = {
-    R8: "4981c000010000",  # add r8, 256
-    R11: "4981c300010000",  # add r11, 256
-    RBX: "4881c300010000",  # add rbx, 256
-    RBP: "4881c500010000",  # add rbp, 256
-}
-"""Registers that hold the addresses of blocks read side by side, and what takes each to its next eight rows."""
+_BASES = (R8, R11, RBX, RBP)
+"""Registers that hold the addresses of blocks read side by side."""
+
+_EIGHT_ROWS = 256
+"""Bytes of eight rows of a block."""
 
 
 def _blocks(a: Assembler, bases: Sequence[int]) -> None:
@@ -63,7 +61,7 @@ def _blocks(a: Assembler, bases: Sequence[int]) -> None:
             a.do("vfmadd231ps", 2 * place + one % 2, number, At(base, 32 * one))
     a.digits("4883c620")  # add rsi, 32
     for base in bases:
-        a.digits(_NEXT[base])
+        a.add_number(base, _EIGHT_ROWS)
     a.digits(
         "48ffc8"  # dec rax
         "0f85"  # jnz inner
@@ -123,7 +121,7 @@ def _code() -> bytes:
         "498d1c03"  # lea rbx, [r11 + rax]
         "488d2c03"  # lea rbp, [rbx + rax]
     )
-    _blocks(a, tuple(_NEXT))
+    _blocks(a, _BASES)
     a.digits("e9")  # jmp claim
     a.jump(claim)
     a.land(fewer)
