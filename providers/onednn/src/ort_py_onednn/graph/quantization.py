@@ -18,7 +18,6 @@ from ort_py_onednn.graph.conversions import FLOAT, Conversions, Rules, Waiting, 
 from ort_py_onednn.graph.fusion import Fused
 from ort_py_onednn.graph.integers import Array, Numbers, signed
 from ort_py_onednn.graph.operation import Combine, Operation, Post, Result
-from ort_py_onednn.graph.window_weights import WindowWeights, fit, window_shape
 
 __all__ = ["QuantizedFused", "fuse"]
 
@@ -60,6 +59,8 @@ class QuantizedFused(Conversions):
         source, weights = self._integers(name_of(node, 0)), self._waiting.get(name_of(node, 1))
         if source is None or weights is None or weights.array is None or weights.element is None:
             return False
+        from ort_py_onednn.graph.window_weights import fit  # most regions have no products of integers
+
         rank, shape = weights.array.ndim, weights.array.shape
         if not self._exact and not (
             fit(shape, columns, _shape(node), group=node.attributes.get("group", 1))
@@ -98,20 +99,14 @@ class QuantizedFused(Conversions):
         )
         attributes = node.attributes
         if not self._exact:
-            kind, attributes = (
-                "WindowSums",
-                {
-                    **attributes,
-                    "zero": zero,
-                    "weights": window_shape(shape, columns),
-                    "is_matrix": rank == 2,
-                },
-            )
+            kind, attributes = "WindowSums", {**attributes, **_window_attributes(shape, columns, zero)}
             inputs = (source.integers, self._packed(weights.integers, numbers, columns), inputs[2], inputs[3])
         self._append(Operation(kind, title, inputs, (output_of(node),), attributes, node.since_version))
         return True
 
     def _packed(self, integers: str, numbers: Numbers, columns: int) -> str:
+        from ort_py_onednn.graph.window_weights import WindowWeights  # likewise
+
         name = f"{integers}:windows {columns} {numbers.key}"
         source = self._region.weight(integers)
         assert source is not None, "a constant of the model"
@@ -225,22 +220,18 @@ class QuantizedFused(Conversions):
 
     def _scaled_product(self, node: NodeSpec, inputs: tuple[str | None, ...]) -> None:
         source, held, bias, scale, zero, held_zero, source_scale = inputs
+        given = self._region.constant(scale or "")
+        assert given is not None, "claimed with constant scales"
+        name = f"{node.name}:weights' scale"
+        self.constants[name] = np.ascontiguousarray(given, FLOAT).reshape(-1)
         if not self._exact:
             factors, attributes = self._window_factors([source, held, zero, held_zero], {})
-            given = self._region.constant(scale or "")
-            assert given is not None, "claimed with constant scales"
-            name = f"{node.name}:weights' scale"
-            self.constants[name] = np.ascontiguousarray(given, FLOAT).reshape(-1)
             posts: list[Post] = [Combine(Binary.MUL, source_scale)] if source_scale else []
             posts += [Combine(Binary.ADD, bias)] if bias else []
             factors = (*factors[:3], name, factors[4])
             self._append(Operation("WindowSums", node.name, factors, (output_of(node),), attributes, posts=posts))
             return
         held, held_zero = self._factor(node.name, held, held_zero)
-        given = self._region.constant(scale or "")
-        assert given is not None, "claimed with constant scales"
-        name = f"{node.name}:weights' scale"
-        self.constants[name] = np.ascontiguousarray(given, FLOAT).reshape(-1)
         whole = (source, held, bias, name, zero, held_zero, source_scale)
         self._append(Operation("QuantizedMatMul", node.name, whole, (output_of(node),)))
 
@@ -256,12 +247,15 @@ class QuantizedFused(Conversions):
         source, held, zero, held_zero = names
         array = self._region.constant(held or "")
         assert array is not None and held is not None, "claimed with constant weights"  # noqa: PT018
-        zeros = np.zeros(1, np.int64) if held_zero is None else self._region.constant(held_zero)
-        assert zeros is not None, "claimed with a constant zero point"
-        columns = 1 if array.ndim == 2 else 0
-        numbers = Numbers(np.ones(1, FLOAT), np.asarray(zeros).astype(np.int64).reshape(-1), columns)
-        more = {"weights": window_shape(array.shape, columns), "is_matrix": array.ndim == 2, "zero": 0}
-        return (source, self._packed(held, numbers, columns), None, None, zero), {**attributes, **more}
+        numbers = self._less_zero(array, held_zero)
+        more = _window_attributes(array.shape, numbers.axis, 0)
+        return (source, self._packed(held, numbers, numbers.axis), None, None, zero), {**attributes, **more}
+
+    def _less_zero(self, array: Array, zero: str | None) -> Numbers:
+        """Read what constant weights stand for where they have no scale, only zero points."""
+        given = np.zeros(1, np.int64) if zero is None else self._region.constant(zero)
+        assert given is not None, "claimed with a constant zero point"
+        return Numbers(np.ones(1, FLOAT), np.asarray(given).astype(np.int64), 0 if array.ndim != 2 else 1)
 
     def _block_product(self, node: NodeSpec) -> bool:
         """MatMulNBits: the weights are unpacked to bytes once."""
@@ -294,10 +288,7 @@ class QuantizedFused(Conversions):
         array = None if held in self._producer else self._region.constant(held or "")
         if array is None or held is None:
             return held, zero
-        given = np.zeros(1, np.int64) if zero is None else self._region.constant(zero)
-        assert given is not None, "claimed with a constant zero point"
-        numbers = Numbers(np.ones(1, FLOAT), np.asarray(given).astype(np.int64), 0 if array.ndim != 2 else 1)
-        found = self._signed(Waiting(held, numbers, None, array))
+        found = self._signed(Waiting(held, self._less_zero(array, zero), None, array))
         assert found is not None, "claimed with zero points that fit"
         return found[0], self._zero(f"{title}:weights' zero", found[1])
 
@@ -314,6 +305,12 @@ class QuantizedFused(Conversions):
         "MatMulIntegerToFloat": _real_product,
         "MatMulNBits": _block_product,
     }
+
+
+def _window_attributes(weights: Sequence[int], columns: int, zero: int) -> dict[str, Any]:
+    from ort_py_onednn.graph.window_weights import window_shape  # likewise
+
+    return {"weights": window_shape(weights, columns), "is_matrix": len(weights) == 2, "zero": zero}
 
 
 def _shape(node: NodeSpec) -> Sequence[object] | None:

@@ -10,7 +10,6 @@ from ort_py_onednn.binding.features import NO_EXACT_INTEGERS, has_exact_integers
 from ort_py_onednn.graph.block_weights import unpacked
 from ort_py_onednn.graph.integers import BYTES, Numbers, numbers_of, signed
 from ort_py_onednn.graph.support.rule import Rule, Rules, TypeRule, shape_of, value_name
-from ort_py_onednn.graph.window_weights import fit
 
 __all__ = ["RULES"]
 
@@ -75,6 +74,8 @@ def _integers(node: NodeSpec, graph: GraphView, places: tuple[int, int, int, int
     weights = graph.constant(value_name(node, b))
     if weights is None:
         return "the second factor is not a constant"
+    from ort_py_onednn.graph.window_weights import fit  # most graphs have no products of integers
+
     columns = 0 if node.op_type == "ConvInteger" else 1
     exact = has_exact_integers()
     group = node.attributes.get("group", 1)
