@@ -21,6 +21,7 @@ import ort_py as ort
 from ort_py_kit.tolerances import assert_close
 from ort_py_tensorrt import engine_source
 from ort_py_tensorrt.building import build
+from ort_py_tensorrt.engine_cache import EngineCache
 from ort_py_tensorrt.parsing import ask
 from ort_py_tensorrt.questions import Asker
 from ort_py_tensorrt.toolkit import Toolkit
@@ -38,6 +39,7 @@ NAME = "NvTensorRTRTXExecutionProvider"
 @pytest.fixture(autouse=True)
 def _own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ORT_PY_CACHE", str(tmp_path / "cache"))
+    gc.collect()  # engines of other tests that were built in the background, which no stand-in knows any longer
 
 
 @pytest.fixture
@@ -283,18 +285,96 @@ def test_a_build_that_takes_too_long_falls_back() -> None:
         assert_close(session.run(None, feeds), _wanted(cnn(), feeds))
 
 
+def _wait_for_builds() -> None:
+    for thread in engine_source.background_builds():
+        thread.join()
+
+
 def test_the_next_provider_runs_until_the_background_has_built() -> None:
-    """In this session; the next one has the engine."""
+    """The same session then uses the engine, and so does the next one from its start."""
     feeds = _feeds(cnn())
     with _open(cnn(), build_in_background=True) as session:
         assert set(session.placement.counts()) == {"CPUExecutionProvider"}
         assert "is being built in the background" in str(session.fallback_report)
         assert_close(session.run(None, feeds), _wanted(cnn(), feeds))
-    for thread in engine_source.background_builds():
-        thread.join()
+        _wait_for_builds()
+        assert_close(session.run(None, feeds), _wanted(cnn(), feeds))
+        assert set(session.placement.counts()) == {NAME}
+        assert session.state == "ready"
     with _open(cnn(), build_in_background=True) as session:
         assert set(session.placement.counts()) == {NAME}
         assert_close(session.run(None, feeds), _wanted(cnn(), feeds))
+
+
+def test_the_next_provider_runs_shapes_whose_engine_is_built_in_the_background(builds: list[Any]) -> None:
+    """At the first run, and when the shapes grow."""
+    model = mlp("N")
+    with _open(model, build_in_background=True) as session:
+        for count, size in enumerate((3, 40), 1):
+            feeds = _feeds(model, size)
+            assert_close(session.run(None, feeds), _wanted(model, feeds))
+            assert set(session.placement.counts()) == {"CPUExecutionProvider"}
+            _wait_for_builds()
+            assert_close(session.run(None, feeds), _wanted(model, feeds))
+            assert set(session.placement.counts()) == {NAME}
+            assert len(builds) == count
+        feeds = _feeds(model, 3)
+        assert_close(session.run(None, feeds), _wanted(model, feeds))
+        assert set(session.placement.counts()) == {NAME}
+
+
+def test_builds_in_the_background_are_counted(builds: list[Any]) -> None:
+    """A session that changes to an engine and back does not begin to count again."""
+    model = mlp("N")
+    with _open(model, build_in_background=True, max_rebuilds=1) as session:
+        for size in (3, 40, 300, 5000):
+            feeds = _feeds(model, size)
+            assert_close(session.run(None, feeds), _wanted(model, feeds))
+            _wait_for_builds()
+            session.run(None, feeds)
+        assert len(builds) == 2
+        assert "was built again 1 times" in str(session.fallback_report)
+
+
+def test_an_engine_that_the_cache_cannot_keep_is_used(monkeypatch: pytest.MonkeyPatch, builds: list[Any]) -> None:
+    """A full disk does not make the session build again and again."""
+    monkeypatch.setattr(EngineCache, "put_engine", lambda *_: None)
+    feeds = _feeds(cnn())
+    with _open(cnn(), build_in_background=True) as session:
+        _wait_for_builds()
+        for _ in range(3):
+            assert_close(session.run(None, feeds), _wanted(cnn(), feeds))
+        assert set(session.placement.counts()) == {NAME}
+    assert len(builds) == 1
+
+
+def test_a_build_in_the_background_that_fails_is_reported_once() -> None:
+    feeds = _feeds(cnn())
+    with _open(cnn(), build_in_background=True, build_seconds=0.01) as session:
+        _wait_for_builds()
+        for _ in range(3):
+            assert_close(session.run(None, feeds), _wanted(cnn(), feeds))
+        assert set(session.placement.counts()) == {"CPUExecutionProvider"}
+        assert str(session.fallback_report).count("took longer than 0.01 seconds") == 1
+
+
+def test_native_regions_run_until_the_background_has_built() -> None:
+    """The provider that takes over may change the graph for itself; the engine's nodes are found again."""
+    pytest.importorskip("ort_py_onednn", reason="a native provider on the host")
+    feeds = _feeds(cnn())
+    chosen = ort.SessionOptions()
+    chosen.pin_cpu, chosen.cost_model = True, "always"
+    names: list[Any] = [
+        (NAME, {"claim_small": True, "build_in_background": True}),
+        "DnnlExecutionProvider",
+        "CPUExecutionProvider",
+    ]
+    with ort.InferenceSession(cnn().SerializeToString(), chosen, providers=names) as session:
+        assert NAME not in session.placement.counts()
+        _wait_for_builds()
+        for _ in range(2):
+            assert_close(session.run(None, feeds), _wanted(cnn(), feeds))
+        assert set(session.placement.counts()) == {NAME}
 
 
 def test_a_run_that_is_ended_ends_its_build(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from ort_py.contracts.compiled import FrameResources as FrameResources
     from ort_py.contracts.compiled import FunctionRegion as FunctionRegion
     from ort_py.contracts.compiled import RegionInstance as RegionInstance
+    from ort_py.contracts.compiled import RegionNotReady as RegionNotReady
     from ort_py.contracts.compiled import RequiredOutputs as RequiredOutputs
     from ort_py.contracts.compiled import RunDeclined as RunDeclined
     from ort_py.contracts.device_memory import IDeviceMemory as IDeviceMemory
@@ -96,7 +97,7 @@ else:
         {
             "ort_py.contracts.capability": "Capability Claim ClaimKind Refusal",
             "ort_py.contracts.compiled": (
-                "CompiledRegion FrameResources FunctionRegion RegionInstance RequiredOutputs RunDeclined"
+                "CompiledRegion FrameResources FunctionRegion RegionInstance RegionNotReady RequiredOutputs RunDeclined"
             ),
             "ort_py.contracts.device_memory": "IDeviceMemory",
             "ort_py.contracts.failure": "FailureKind",

@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ort_py.errors import EPFail
+from ort_py.errors import EPFail, Location
 from ort_py.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
@@ -36,6 +36,31 @@ class RunDeclined(Exception):
         super().__init__(reason)
         self.reason = reason
         self.early = early
+
+
+class RegionNotReady(EPFail):
+    """A region is still being made: raised by `compile`, or by an instance whose inputs have shapes of a new kind.
+
+    The session goes on without the provider, if it may, and takes it in again before the first run for which `ready`
+    returns True. It is then compiled again, so what was made has to be found there.
+
+    Args:
+        what: As for all errors, like `where`, `why` and `fix`.
+        ready: Returns whether the region can be had now. It is called before each run, by any thread. It raises an
+            exception with the reason if the region will never be ready; the provider then stays left out.
+    """
+
+    def __init__(
+        self,
+        what: str,
+        *,
+        where: Location | str = "",
+        why: Iterable[str] | str = (),
+        fix: str = "",
+        ready: Callable[[], bool] = lambda: False,
+    ) -> None:
+        super().__init__(what, where=where, why=why, fix=fix)
+        self.ready = ready
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from ort_py.constraints import check_memory
-from ort_py.contracts import IExecutionProvider
+from ort_py.contracts import IExecutionProvider, RegionNotReady
 from ort_py.errors import EPFail, Location
 from ort_py.execution.compile_plan import compile_plan
 from ort_py.graph.weights.accounting import release_weights
@@ -142,7 +142,8 @@ class Assembler:
                 compiled = self._compile(assignment, providers, constants, report)
             except _RegionFailedError as failed:
                 region = failed.region
-                self.on_provider_error(region.provider, failed.error, region.nodes[0].name)
+                for one in (failed, *failed.others):
+                    self.on_provider_error(region.provider, one.error, one.region.nodes[0].name)
                 # The provider keeps its kernels' claims out too: one that cannot compile what it claimed is not asked
                 # again for this model.
                 providers = [provider for provider in providers if provider.name != region.provider]
@@ -228,9 +229,12 @@ class Assembler:
         """
         by_name = {provider.name: provider for provider in providers}
         compiled: dict[Region, CompiledRegion] = {}
+        waiting: list[_RegionFailedError] = []  # all of a provider's regions are begun before others take over
         try:
             with report.stage("compile"):
                 for region in (region for regions in assignment.regions.values() for region in regions):
+                    if waiting and region.provider != waiting[0].region.provider:
+                        continue
                     provider = by_name[region.provider]
                     if (gate := assignment.gates.get(region)) is not None:
                         check_memory(gate.largest, self.options.limits.single_allocation_bytes)
@@ -238,8 +242,13 @@ class Assembler:
                         host = host_inputs(region, assignment, by_name)
                         forms = constants.forms(provider.device)
                         compiled[region] = self.compile_region(provider, region, forms, host)
+                    except RegionNotReady as error:
+                        waiting.append(_RegionFailedError(region, error))
                     except Exception as error:  # a plug-in's code: another provider may take over
                         raise _RegionFailedError(region, error) from error
+            if waiting:
+                first, *first.others = waiting
+                raise first from first.error
         except BaseException:
             _close_all(compiled)
             raise
@@ -253,6 +262,7 @@ class _RegionFailedError(Exception):
         super().__init__(region.name)
         self.region = region
         self.error = error
+        self.others: list[_RegionFailedError] = []
 
 
 def _close_all(compiled: Mapping[Region, CompiledRegion]) -> None:

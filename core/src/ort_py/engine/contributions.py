@@ -128,7 +128,7 @@ def provider_failure(provider: str, error: Exception, node: str, *, alone: bool)
         f"{provider} failed while the session was created: {type(error).__name__}: {error}",
         where=Location(node=node, provider=provider),
         why="there is no other provider" if alone else "another provider may not take over",
-        fix="Report this to the provider's author, or leave the provider out.",
+        fix=getattr(error, "fix", "") or "Report this to the provider's author, or leave the provider out.",
     )
 
 

@@ -15,6 +15,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
 from ort_py.collection import paused_collection
+from ort_py.contracts import RegionNotReady
 from ort_py.discovery import Selection, default_catalog, strictness
 from ort_py.engine.assembly import Assembled, Assembler
 from ort_py.engine.cache_use import CacheUse, session_context
@@ -234,7 +235,7 @@ class Engine:
                 timed=self.options.limits.run_seconds is not None,
             ),
             contributions=providers.contributions,
-            on_provider_error=providers.note_failure,
+            on_provider_error=self._note_failure,
             compile_region=compiler.compile,
             threads=self.threads.count,
             calibration=providers.participants.calibration,
@@ -242,6 +243,17 @@ class Engine:
             named=providers.selection.named,
             on_declined=compiler.tell_declined,
         )
+
+    def _note_failure(self, provider: str, error: Exception, node: str = "") -> None:
+        """Go on without a provider that failed; if it is only not ready yet, until it is.
+
+        Raises:
+            OrtPyError: No other provider may take over.
+        """
+        self.providers.note_failure(provider, error, node)
+        if isinstance(error, RegionNotReady):
+            self.providers.dropped.add(provider)
+            self.recovery.awaited.add(provider, error)
 
     def _take_over(self, model: Model, assembler: Assembler) -> None:
         self._model, self._assembler = model, assembler

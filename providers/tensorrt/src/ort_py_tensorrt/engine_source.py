@@ -9,8 +9,11 @@ import logging
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import field
 from typing import Any
+from weakref import WeakValueDictionary
 
+from ort_py.contracts import RegionNotReady
 from ort_py.errors import EPFail
 from ort_py.lazy_dataclass import dataclass
 from ort_py.platform.forks import ProcessLock
@@ -27,7 +30,53 @@ __all__ = ["EngineSource", "background_builds"]
 
 _logger = logging.getLogger("ort_py_tensorrt.building")
 _lock = ProcessLock()
-_running: dict[str, threading.Thread] = {}
+_builds: WeakValueDictionary[str, BackgroundBuild] = WeakValueDictionary()
+
+
+class BackgroundBuild:
+    """One build on a thread. It lives for as long as a session waits for it, and holds the engine until then.
+
+    Attributes:
+        engine: The engine, once it is built.
+        thread: The thread.
+    """
+
+    def __init__(self, source: EngineSource, profile: Profile) -> None:
+        self.engine: bytes | None = None
+        self._error: Exception | None = None
+        self.thread = threading.Thread(target=self._build, args=(source, profile), daemon=True)
+
+    def ready(self) -> bool:
+        """Return whether the engine can be had.
+
+        Raises:
+            Exception: It could not be built.
+        """
+        over = self.over
+        if self._error is not None:
+            raise self._error
+        if over and self.engine is None:
+            raise EPFail("The process was forked while an engine was built.", fix="Make sessions after forking.")
+        return self.engine is not None
+
+    @property
+    def over(self) -> bool:
+        """True if it failed or succeeded, or if this is a process that was forked meanwhile."""
+        return not self.thread.is_alive()
+
+    def _build(self, source: EngineSource, profile: Profile) -> None:
+        try:
+            self.engine = source.obtain(profile)
+        except Exception as error:  # reported where a session asks
+            self._error = error
+            _logger.warning("an engine that was built in the background failed: %s", error)
+
+
+@dataclass(slots=True)
+class Rebuilds:
+    """Builds of one region's engine for other shapes."""
+
+    count: int = 0
 
 
 @dataclass(slots=True)
@@ -44,6 +93,7 @@ class EngineSource:
         capability: Its compute capability, times 10.
         held: What keeps the weights readable.
         resting: Returns a process that is there already, for the next build.
+        rebuilds: Number of builds for other shapes so far, of all regions that the session made of these nodes.
     """
 
     toolkit: Toolkit
@@ -55,14 +105,19 @@ class EngineSource:
     capability: int
     held: tuple[Any, ...] = ()
     resting: Callable[[], Worker | None] = lambda: None
+    rebuilds: Rebuilds = field(default_factory=Rebuilds)
 
     def last_profile(self) -> Profile | None:
         """Return the profile that the region's last engine in the cache was built for; None if there is none."""
         return None if self.key is None else self.cache.last_profile(self.key)
 
     def find(self, profile: Profile) -> bytes | None:
-        """Return an engine from the cache."""
-        return None if self.key is None else self.cache.engine(self.key, profile)
+        """Return an engine that was built before: from the cache, or from a build that has just ended."""
+        if self.key is None:
+            return None
+        with _lock.held():
+            build = _builds.get(self.key.of(profile))
+        return self.cache.engine(self.key, profile) or (None if build is None else build.engine)
 
     def obtain(self, profile: Profile, check: Callable[[], None] | None = None) -> bytes:
         """Return an engine from the cache, or build it.
@@ -101,29 +156,31 @@ class EngineSource:
             self.cache.put_times(self.toolkit, self.capability, times)
         return engine
 
-    def begin(self, profile: Profile) -> None:
-        """Build an engine for the cache on a thread, unless one already does."""
+    def begin(self, profile: Profile) -> RegionNotReady:
+        """Build an engine on a thread, unless one already does.
+
+        Returns:
+            The error that says so.
+        """
         assert self.key is not None, "engines that are not kept are not built in the background"
         name = self.key.of(profile)
         with _lock.held():
-            if name not in _running:
-                _running[name] = threading.Thread(target=self._build, args=(name, profile), daemon=True)
-                _running[name].start()
-
-    def _build(self, name: str, profile: Profile) -> None:
-        try:
-            self.obtain(profile)
-        except EPFail as error:
-            _logger.warning("an engine that was built in the background failed: %s", error)
-        finally:
-            with _lock.held():
-                _running.pop(name, None)
+            build = _builds.get(name)
+            if build is None or build.over:
+                build = _builds[name] = BackgroundBuild(self, profile)
+                build.thread.start()
+        return RegionNotReady(
+            "An engine is being built in the background.",
+            why="build_in_background is set, and the cache has none",
+            fix="The session uses it when it is built; until then the next provider runs the region.",
+            ready=build.ready,
+        )
 
 
 def background_builds() -> list[threading.Thread]:
     """Return the threads that build engines now; for programs that wait for them."""
     with _lock.held():
-        return list(_running.values())
+        return [build.thread for build in _builds.values() if not build.over]
 
 
 def _log_step(phase: str, step: int, steps: int) -> None:

@@ -30,7 +30,6 @@ from ort_py.contracts import (
     SessionContext,
 )
 from ort_py.devices import Device
-from ort_py.errors import EPFail
 from ort_py_cuda.code.cache import CodeCache
 from ort_py_cuda.memory.failures import failure_kind
 from ort_py_cuda.modules import cupy
@@ -39,7 +38,7 @@ from ort_py_tensorrt import context_nodes, nodes
 from ort_py_tensorrt.artifact import unpack
 from ort_py_tensorrt.capability import find, refusals_of
 from ort_py_tensorrt.engine_cache import open_cache, region_key
-from ort_py_tensorrt.engine_source import EngineSource
+from ort_py_tensorrt.engine_source import EngineSource, Rebuilds
 from ort_py_tensorrt.execution import ContextSettings, Engine, load_engine
 from ort_py_tensorrt.precision import lowered
 from ort_py_tensorrt.profiles import declared
@@ -77,6 +76,7 @@ class EngineProvider(IExecutionProvider):
         self.cache = open_cache(self.toolkit, self.wishes)
         self._opened = self._open_device()
         self._holds_engines = False
+        self._rebuilds: dict[str, Rebuilds] = {}
         self._asker = Asker(
             self.toolkit,
             self.cache,
@@ -180,7 +180,8 @@ class EngineProvider(IExecutionProvider):
         """Return a region with its engine: from the cache, built now, or built at the first run if that decides sizes.
 
         Raises:
-            EPFail: No engine can be built, or it is being built in the background.
+            RegionNotReady: The engine is being built in the background.
+            EPFail: No engine can be built.
         """
         if any(context_nodes.is_context(node) for node in region.nodes):
             return self._embedded(region)
@@ -192,12 +193,7 @@ class EngineProvider(IExecutionProvider):
             return made
         found = source.find(profile) if self.wishes.background else source.obtain(profile)
         if found is None:
-            source.begin(profile)
-            raise EPFail(
-                "An engine is being built in the background.",
-                why="build_in_background is set, and the cache has none",
-                fix="Sessions that are made after it was built use it; until then the next provider runs the region.",
-            )
+            raise source.begin(profile)
         with self.opened.new_stream():
             made.adopt(found, profile)
         return made
@@ -219,6 +215,7 @@ class EngineProvider(IExecutionProvider):
             self.capability,
             tuple(one.held() for one in weights if one is not None),
             self._asker.take_worker,
+            Rebuilds() if key is None else self._rebuilds.setdefault(key.text, Rebuilds()),
         )
 
     @property

@@ -74,7 +74,6 @@ class EngineRegion(CompiledRegion):
         self._profile: Profile | None = None
         self._engine: Engine | None = None
         self._retired: list[Engine] = []
-        self._rebuilt = 0
 
     @property
     def profile(self) -> Profile | None:
@@ -114,6 +113,7 @@ class EngineRegion(CompiledRegion):
             check: Raises if the run is to end.
 
         Raises:
+            RegionNotReady: It is being built in the background.
             EPFail: None can be built, or the region has been built too often.
         """
         with self._lock:
@@ -135,7 +135,8 @@ class EngineRegion(CompiledRegion):
 
     def remarks(self) -> Sequence[str]:
         """Say how often the engine was built again."""
-        return (f"its engine was built again {self._rebuilt} times for other shapes",) if self._rebuilt else ()
+        count = 0 if self._source is None else self._source.rebuilds.count
+        return (f"its engine was built again {count} times for other shapes",) if count else ()
 
     def close(self) -> None:
         """Release the engines."""
@@ -155,7 +156,9 @@ class EngineRegion(CompiledRegion):
                 fix="Compile the model with a profile that has these shapes.",
             )
         profile = self._wanted(source, Profile.of(names, shapes), shapes)
-        plan = source.obtain(profile, check)
+        plan = source.find(profile) if source.wishes.background else source.obtain(profile, check)
+        if plan is None:
+            raise source.begin(profile)
         self.adopt(plan, profile)
         self._plan = None
         self._release_retired()
@@ -165,8 +168,8 @@ class EngineRegion(CompiledRegion):
         if self._profile is None:
             kept = source.last_profile()
             return kept if kept is not None and kept.names == observed.names and kept.admits(shapes) else observed
-        self._rebuilt += 1
-        if self._rebuilt > source.wishes.rebuilds:
+        source.rebuilds.count += 1
+        if source.rebuilds.count > source.wishes.rebuilds:
             prefix = source.toolkit.variant.prefix
             raise EPFail(
                 f"An engine was built again {source.wishes.rebuilds} times, and its inputs have yet other shapes: "

@@ -17,10 +17,10 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, TypeAlias
 
-from ort_py.contracts import FailureKind
+from ort_py.contracts import FailureKind, RegionNotReady
 from ort_py.discovery import FallbackRecord
 from ort_py.engine.engine import Engine
-from ort_py.engine.recovery.exchange import plan_without, prove, take_back, try_again, with_device
+from ort_py.engine.recovery.exchange import plan_without, prove, take_back, take_in, try_again, with_device
 from ort_py.engine.recovery.split_runs import in_parts
 from ort_py.engine.runner import Runner
 from ort_py.errors import OrtPyError
@@ -63,9 +63,14 @@ def recover(
 
 
 def before_run(engine: Engine, runner: Runner) -> Runner:
-    """The runner that a run uses while a provider is left out: where it is time, the provider is tried again."""
+    """The runner that a run uses while a provider is left out. If it is time, the provider is tried again; if what it
+    was making is ready, it is used.
+    """
     if not engine.policy.enabled:  # a trial that fails could not be answered
         return runner
+    settled = engine.recovery.awaited.settled()
+    if settled is not None:
+        return take_in(engine, runner, settled)
     name = engine.recovery.circuits.next_trial()
     return try_again(engine, runner, name) if name else runner
 
@@ -99,6 +104,7 @@ class _Recovery:
         self._options = options
         self._freed = False
         self._split: Runner | None = None
+        self._waits: set[str] = set()  # providers whose regions this run found not to be ready
         self._left: list[Failure] = []  # answered by this run, by planning without their providers
 
     def answer(self, runner: Runner, error: Exception) -> list[Any]:
@@ -150,7 +156,7 @@ class _Recovery:
                 return smaller
         if not engine.policy.may_replace(error):
             return None
-        return self._elsewhere(runner, failure)
+        return self._elsewhere(runner, failure, error if isinstance(error, RegionNotReady) else None)
 
     def _smaller(self, runner: Runner, failure: Failure, error: Exception) -> _Answer | None:
         if not self._freed and not failure.limited:
@@ -165,7 +171,7 @@ class _Recovery:
         self._split = runner
         return runner, partial(self._in_parts, runner, axis, failure, error)
 
-    def _elsewhere(self, runner: Runner, failure: Failure) -> _Answer | None:
+    def _elsewhere(self, runner: Runner, failure: Failure, waiting: RegionNotReady | None) -> _Answer | None:
         engine = self._engine
         state = engine.recovery
         state.under_way += 1
@@ -180,18 +186,25 @@ class _Recovery:
                 provider = next((one for one in engine.providers.in_use if one.name == failure.provider), None)
                 if provider is None or state.circuits.is_hopeless(failure.provider, failure.node):
                     return None
+                if failure.provider in self._waits:
+                    waiting = None  # the provider said that it was ready, and is not: that is a failure
+                if waiting is not None:
+                    self._waits.add(failure.provider)
+                    state.awaited.add(failure.provider, waiting)
                 if state.unproven is not None and state.unproven.trial == failure.provider:
-                    state.circuits.of(failure.provider).failed()
+                    if waiting is None:
+                        state.circuits.of(failure.provider).failed()
                     return self._whole(take_back(engine, _record(failure)))
                 if failure.kind is FailureKind.DEVICE_LOST:
                     found = with_device(engine, provider, failure)
                     if found is not None:
                         return self._whole(found)
-                if not state.circuits.of(failure.provider).failed():
+                if waiting is None and not state.circuits.of(failure.provider).failed():
                     engine.fallbacks.note(_record(failure, action="run again"))
                     return self._whole(runner)
                 found = plan_without(engine, failure)
                 if found is None:
+                    state.awaited.forget(failure.provider)  # it is used all the same
                     return None
                 self._left.append(failure)
                 return self._whole(found)

@@ -16,6 +16,7 @@ from ort_py.engine.assembly import Assembled
 from ort_py.engine.engine import Engine
 from ort_py.engine.recovery.state import Unproven
 from ort_py.engine.runner import Runner
+from ort_py.fallback.awaited import Settled
 from ort_py.fallback.failure import Failure
 from ort_py.fallback.lost_devices import process_lost_devices
 from ort_py.hooks.guard import Raised, guarded
@@ -75,6 +76,31 @@ def try_again(engine: Engine, runner: Runner, name: str) -> Runner:
             raise
         record = FallbackRecord("run", name, "its runs succeed again now", replacement=name, action="tried again")
         return _exchange(engine, program, left_out, record, trial=name)
+
+
+def take_in(engine: Engine, runner: Runner, settled: Settled) -> Runner:
+    """Use a provider whose regions are ready now. It stays left out if one of them will never be."""
+    name = settled.provider
+    with engine.lock.held():
+        if engine.runner is not runner or name not in engine.recovery.awaited.providers:
+            return engine.runner or runner
+        kept = engine.recovery.awaited.forget(name)
+        failure = settled.failure
+        if not failure:
+            left_out = engine.providers.dropped - {name}
+            try:
+                program = engine.plan_again(left_out)
+                kept.clear()  # what was made is in the program
+            except Exception as refused:  # as above; the provider stays left out
+                failure = f"{type(refused).__name__}: {refused}"
+            else:
+                reason = "its regions are ready now"
+                record = FallbackRecord("run", name, reason, replacement=name, action="tried again")
+                left_out |= engine.providers.dropped & engine.recovery.awaited.providers
+                return _exchange(engine, program, left_out, record, trial=name)
+        engine.fallbacks.note(FallbackRecord("run", name, failure))
+        engine.observe()
+        return runner
 
 
 def with_device(engine: Engine, provider: IExecutionProvider, failure: Failure) -> Runner | None:

@@ -13,6 +13,7 @@ from ort_py.discovery import FallbackRecord
 from ort_py.engine.assembly import Assembled
 from ort_py.engine.runner import Runner
 from ort_py.errors import DeviceReset, Location
+from ort_py.fallback.awaited import AwaitedRegions
 from ort_py.fallback.circuits import FAILURES_KEY, RETRY_KEY, circuits_of
 from ort_py.fallback.lost_devices import process_lost_devices
 from ort_py.fallback.policy import SessionState
@@ -44,6 +45,7 @@ class RecoveryState:
     Attributes:
         generations: Resets of each provider's device that its program knows of.
         unproven: The provider that may come back, None for none.
+        awaited: Regions that providers are still making.
         moved: Providers that compute on another device than at first, or were left for a wrong result.
         fitting: By batch axis, the size of parts that fitted into memory, and until when runs are split so at once.
     """
@@ -51,6 +53,7 @@ class RecoveryState:
     def __init__(self, options: SessionOptions) -> None:
         self.circuits = circuits_of(entry_of(options, FAILURES_KEY), entry_of(options, RETRY_KEY))
         self.generations: dict[str, int] = {}
+        self.awaited = AwaitedRegions()
         self.under_way = 0
         self.unproven: Unproven | None = None
         self.moved: set[str] = set()
@@ -73,7 +76,7 @@ class RecoveryState:
     @property
     def watching(self) -> bool:
         """True if runs look before they begin whether to try a provider again, and report how they ended."""
-        return self.circuits.watching or self.unproven is not None
+        return self.circuits.watching or self.unproven is not None or bool(self.awaited)
 
     def after_fork(self) -> None:
         """Forget, in a forked child, what the parent's other threads were about to do."""
