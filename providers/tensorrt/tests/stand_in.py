@@ -9,6 +9,7 @@ seen as poison. What the library itself does on a device is not known from this.
 
 from __future__ import annotations
 
+import ctypes
 import math
 from collections.abc import Callable, Sequence
 from types import SimpleNamespace
@@ -82,6 +83,12 @@ class StandInLibrary:
     def Runtime(self, logger: Any) -> _Runtime:  # noqa: N802 - the library's name
         return _Runtime(self, logger)
 
+    def Refitter(self, engine: _Engine, logger: Any) -> _Refitter:  # noqa: N802 - the library's name
+        return _Refitter(self, engine, logger)
+
+    def OnnxParserRefitter(self, refitter: _Refitter, logger: Any) -> _ParserRefitter:  # noqa: N802 - likewise
+        return _ParserRefitter(refitter, logger)
+
     def said_no(self, name: str, logger: Any) -> bool:
         """Return whether a call is to fail; if so, there is a reason in the log."""
         if name != self.refuses:
@@ -126,6 +133,7 @@ class _Engine:
             one.name: onnx.helper.tensor_dtype_to_np_dtype(one.type.tensor_type.elem_type)
             for one in (*graph.input, *graph.output)
         }
+        self.lacks_weights = request.wishes.stripped
         self.computed = _computed(_inline(request))
         self.num_io_tensors = len(self.reads) + len(self.writes)
         self.device_memory_size_v2 = _SCRATCH
@@ -155,6 +163,7 @@ class _Engine:
         return _RuntimeConfig()
 
     def create_execution_context(self, how: Any = "static") -> _Context | None:
+        assert not self.lacks_weights, "an engine without weights runs"
         if self.library.said_no("create_execution_context", self.runtime.logger):
             return None
         strategy = how.strategy if isinstance(how, _RuntimeConfig) else how
@@ -167,6 +176,55 @@ class _Engine:
         assert not self.contexts, "an engine went before its context"
         self.runtime.engines -= 1
         self.library.events.append("engine gone")
+
+
+class _Refitter:
+    """Puts weights into an engine."""
+
+    def __init__(self, library: StandInLibrary, engine: _Engine, logger: Any) -> None:
+        self.library, self.engine, self.logger = library, engine, logger
+        self.ready = False
+
+    def refit_cuda_engine(self) -> bool:
+        if self.library.said_no("refit_cuda_engine", self.logger):
+            return False
+        assert self.ready, "the engine is refitted before its weights are known"
+        assert not self.engine.contexts, "an engine with contexts is refitted"
+        self.engine.lacks_weights = False
+        self.library.events.append("refitted")
+        return True
+
+
+class _ParserRefitter:
+    """Reads weights from a model; they are those that the engine was built with."""
+
+    num_errors = 0
+
+    def __init__(self, refitter: _Refitter, logger: Any) -> None:
+        self.refitter, self.logger = refitter, logger
+        self.model: onnx.ModelProto | None = None
+        self.weights: dict[str, bytes] = {}
+
+    def load_model_proto(self, model: bytes) -> bool:
+        assert self.model is None, "one model for each"
+        self.model = onnx.ModelProto.FromString(model)
+        return True
+
+    def load_initializer(self, name: str, address: int, size: int) -> bool:
+        assert self.model is not None, "the model comes first"
+        assert name in {one.name for one in self.model.graph.initializer}
+        self.weights[name] = ctypes.string_at(address, size)
+        return True
+
+    def refit_model_proto(self) -> bool:
+        if self.refitter.library.said_no("refit_model_proto", self.logger):
+            return False
+        wanted = self.refitter.engine.request.model
+        assert self.model is not None
+        assert self.model.graph == wanted.proto.graph
+        assert self.weights == {name: array.tobytes() for name, array in wanted.weights.items()}
+        self.refitter.ready = True
+        return True
 
 
 class _KernelCache:

@@ -64,6 +64,19 @@ def test_models_are_built(model: onnx.ModelProto, precision: str, folder: Path) 
     assert not left_behind(folder)
 
 
+def test_an_engine_without_weights_is_smaller_or_needs_a_gpu(toolkit: Toolkit) -> None:
+    """TensorRT-RTX prepares weights for a GPU that has to be there when it leaves them out."""
+    model = with_weights("g (float[4, 512] x) => (float[4, 512] y) { y = MatMul(x, w) }", {"w": (512, 512)})
+    request = request_of(model)
+    whole, _ = build(toolkit, request.model, request.profile, request.wishes)
+    try:
+        without, _ = build(toolkit, request.model, request.profile, replace(request.wishes, stripped=True))
+    except EPFail as error:
+        assert "CUDA" in str(error)
+    else:
+        assert len(whole) - len(without) > 512 * 512 * 3
+
+
 @pytest.mark.parametrize("precision", ["float32", "float16"])
 def test_an_encoder_of_any_length_is_built(precision: str) -> None:
     """Without its embedding, which stays with the next provider."""

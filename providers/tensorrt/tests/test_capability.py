@@ -35,6 +35,13 @@ def _able(graph: GraphView) -> list[int]:
     return [node.index for node in graph.nodes if nodes.refusal(node, graph, RTX, wishes) is None]
 
 
+def _refusals(text: str, opset: int = 21) -> dict[int, str]:
+    graph = graph_view(text, opset=opset)
+    wishes = wishes_of(RTX, {spec.name: spec.default for spec in options_of(RTX)}, SessionContext())
+    reasons = {node.index: nodes.refusal(node, graph, RTX, wishes) for node in graph.nodes}
+    return {index: reason for index, reason in reasons.items() if reason is not None}
+
+
 def _found(toolkit: Toolkit, model: str | onnx.ModelProto, **options: Any) -> Found:
     graph = graph_view(model, **options)
     return find(
@@ -159,3 +166,19 @@ def test_regions_that_do_not_pay_are_refused() -> None:
     assert str(nodes.group_refusal(small, wishes)).startswith("does not pay")
     assert nodes.group_refusal(large, wishes) is None
     assert nodes.group_refusal(product, wishes) is None
+
+
+def test_versions_that_the_parser_is_not_documented_for_are_refused() -> None:
+    """At version 6, an average pool divides by what of the window lies in the picture."""
+    text = "g (float[1, 3, 8, 8] x) => (float[1, 3, 7, 7] y) { y = AveragePool <kernel_shape = [2, 2]> (x) }"
+    reason = "the model has version 8 of the operators, and the parser knows 9 and later"
+    assert _refusals(text, opset=8) == {0: reason}
+    assert _refusals(text, opset=9) == {}
+
+
+def test_constants_of_int8_are_refused_unless_they_are_dequantised() -> None:
+    """The builder takes any others for an error of its caller."""
+    text = """g (int8[4] x) => (int8[4] y, float[4] z) <int8[4] w = {1, 2, 3, 4}, float scale = {0.5}> {
+        y = Div(x, w) z = DequantizeLinear(w, scale) }"""
+    (reason,) = _refusals(text).items()
+    assert reason == (0, "'w' is a constant of int8, which the builder takes in front of DequantizeLinear only")

@@ -9,6 +9,7 @@ import gc
 import shutil
 import tempfile
 import threading
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from ort_py_kit.tolerances import assert_close
 from ort_py_tensorrt import engine_source
 from ort_py_tensorrt.building import build
 from ort_py_tensorrt.engine_cache import EngineCache
+from ort_py_tensorrt.job_files import Request
 from ort_py_tensorrt.parsing import ask
 from ort_py_tensorrt.questions import Asker
 from ort_py_tensorrt.toolkit import Toolkit
@@ -375,6 +377,55 @@ def test_native_regions_run_until_the_background_has_built() -> None:
         for _ in range(2):
             assert_close(session.run(None, feeds), _wanted(cnn(), feeds))
         assert set(session.placement.counts()) == {NAME}
+
+
+@pytest.fixture
+def stripping(gpu: StandInLibrary, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Build engines with their weights where they are to have none, which TensorRT-RTX needs a GPU for."""
+    build: Any = getattr(engine_source, "run_build")  # noqa: B009 - what `gpu` has put there
+
+    def built(request: Request, **options: Any) -> Any:
+        whole = replace(request, wishes=replace(request.wishes, stripped=False))
+        plan, times = build(whole, **options)
+        return gpu.know(b"without weights" + plan[:64], request), times
+
+    monkeypatch.setattr(engine_source, "run_build", built)
+
+
+@pytest.mark.usefixtures("stripping")
+@pytest.mark.parametrize("rows", [3, "N"])
+def test_an_engine_without_weights_gets_those_of_the_model(rows: int | str, gpu: StandInLibrary) -> None:
+    """Before its first context, and again in the next session, which finds it in the cache."""
+    model = mlp(rows)
+    feeds = _feeds(model)
+    for _ in range(2):
+        gpu.events.clear()
+        with _open(model, nv_weight_stripped_engine_enable=True) as session:
+            assert_close(session.run(None, feeds), _wanted(model, feeds))
+            assert set(session.placement.counts()) == {NAME}
+            assert gpu.events == ["refitted"]
+
+
+@pytest.mark.usefixtures("stripping")
+def test_engines_with_and_without_weights_are_not_confused(gpu: StandInLibrary, builds: list[Any]) -> None:
+    feeds = _feeds(mlp())
+    for stripped in (True, False, True):
+        with _open(mlp(), nv_weight_stripped_engine_enable=stripped) as session:
+            assert_close(session.run(None, feeds), _wanted(mlp(), feeds))
+            assert set(session.placement.counts()) == {NAME}
+    assert [request.wishes.stripped for request in builds] == [True, False]
+
+
+@pytest.mark.usefixtures("stripping")
+@pytest.mark.parametrize("call", ["refit_model_proto", "refit_cuda_engine"])
+def test_weights_that_an_engine_does_not_take_fall_back_and_say_why(call: str, gpu: StandInLibrary) -> None:
+    gpu.refuses = call
+    feeds = _feeds(mlp())
+    with _open(mlp(), nv_weight_stripped_engine_enable=True) as session:
+        assert set(session.placement.counts()) == {"CPUExecutionProvider"}
+        assert "does not take the weights of an engine" in str(session.fallback_report)
+        assert f"{call} was refused" in str(session.fallback_report)
+        assert_close(session.run(None, feeds), _wanted(mlp(), feeds))
 
 
 def test_a_run_that_is_ended_ends_its_build(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

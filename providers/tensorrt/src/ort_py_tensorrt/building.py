@@ -83,6 +83,9 @@ def _configured(toolkit: Toolkit, made: Network, profile: Profile, wishes: Build
     _set(config, flags.STRICT_NANS, wishes.strict_nans)
     if wishes.sparse:
         _set(config, flags.SPARSE_WEIGHTS, True)
+    if wishes.stripped:
+        _set(config, flags.STRIP_PLAN, True)
+        _set(config, flags.REFIT_IDENTICAL, True)  # the weights are those of the build, so kernels may depend on them
     pools = library.MemoryPoolType
     if wishes.workspace:
         config.set_memory_pool_limit(pools.WORKSPACE, wishes.workspace)

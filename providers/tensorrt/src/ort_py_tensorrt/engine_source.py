@@ -107,6 +107,11 @@ class EngineSource:
     resting: Callable[[], Worker | None] = lambda: None
     rebuilds: Rebuilds = field(default_factory=Rebuilds)
 
+    @property
+    def weights(self) -> RegionModel | None:
+        """The region, if engines are built without its weights."""
+        return self.model if self.wishes.build.stripped else None
+
     def last_profile(self) -> Profile | None:
         """Return the profile that the region's last engine in the cache was built for; None if there is none."""
         return None if self.key is None else self.cache.last_profile(self.key)

@@ -19,6 +19,8 @@ from ort_py.lazy_dataclass import dataclass
 from ort_py_cuda.code.cache import CodeCache, code_key
 from ort_py_tensorrt.context import Allocate, Context, Tensor, address_of, said
 from ort_py_tensorrt.profiles import Profile, Range
+from ort_py_tensorrt.refitting import refit
+from ort_py_tensorrt.region_model import RegionModel
 from ort_py_tensorrt.toolkit import Toolkit
 
 __all__ = ["ContextSettings", "Engine", "load_engine"]
@@ -176,11 +178,17 @@ class Engine:
         return Context(self.toolkit, native, self.outputs, settings.allocate, scratch)
 
 
-def load_engine(toolkit: Toolkit, plan: bytes, settings: ContextSettings) -> Engine:
+def load_engine(toolkit: Toolkit, plan: bytes, settings: ContextSettings, weights: RegionModel | None = None) -> Engine:
     """Deserialise an engine. The current device is the one that it runs on.
 
+    Args:
+        toolkit: The library.
+        plan: The engine.
+        settings: How contexts are made.
+        weights: The region, for an engine that was built without its weights; None for one that has them.
+
     Raises:
-        EPFail: It was made by another version, for another device, or is damaged.
+        EPFail: It was made by another version, for another device, or is damaged, or does not take the weights.
     """
     with toolkit.errors() as errors:
         runtime = toolkit.module.Runtime(toolkit.logger)
@@ -190,6 +198,12 @@ def load_engine(toolkit: Toolkit, plan: bytes, settings: ContextSettings) -> Eng
             f"{toolkit.variant.title} {toolkit.version} does not load an engine: {said(errors)}.",
             fix="Build the engine with this version, for this device.",
         )
+    if weights is not None:
+        try:
+            refit(toolkit, native, weights)
+        except BaseException:
+            del native  # before its runtime, whatever keeps this frame alive
+            raise
     name = code_key([toolkit.variant.module, toolkit.version, hashlib.sha256(plan).hexdigest()])
     return Engine(toolkit, runtime, native, settings, name)
 

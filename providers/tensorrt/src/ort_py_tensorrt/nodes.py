@@ -22,6 +22,12 @@ _TYPES = frozenset(
     | {DataType.INT8, DataType.UINT8}
 )
 
+_OLDEST = 9
+"""The oldest version of ONNX's operators that the parser is documented for.
+
+https://docs.nvidia.com/deeplearning/tensorrt/latest/reference/onnx-opset-guide.html
+"""
+
 _INDEXING = frozenset({"Gather", "GatherElements", "GatherND", "Scatter", "ScatterElements", "ScatterND"})
 
 _QUANTISING = frozenset({"DequantizeLinear", "QuantizeLinear"})
@@ -42,6 +48,8 @@ def refusal(node: NodeSpec, graph: GraphView, variant: Variant, wishes: Wishes) 
     """Explain why a node is not shown to the parser, or return None."""
     if node.op_type in wishes.excluded:
         return f"{variant.prefix}_op_types_to_exclude names {node.op_type}"
+    if not node.domain and 0 < node.opset_version < _OLDEST:
+        return f"the model has version {node.opset_version} of the operators, and the parser knows {_OLDEST} and later"
     if any(isinstance(value, GraphView) for value in node.attributes.values()):
         return "it holds graphs, which ort-py runs and asks about one by one"
     for value in (*node.inputs, *node.outputs):
@@ -51,6 +59,12 @@ def refusal(node: NodeSpec, graph: GraphView, variant: Variant, wishes: Wishes) 
         for value in node.inputs[1:3]:
             if value is not None and graph.constant(value.name) is None:
                 return f"'{value.name}' is computed in a run, and engines have constant scales and zero points"
+    elif not node.op_type.startswith("QLinear"):
+        for value in node.inputs:
+            if value is not None and value.data_type is DataType.INT8 and graph.constant(value.name) is not None:
+                return (
+                    f"'{value.name}' is a constant of int8, which the builder takes in front of DequantizeLinear only"
+                )
     if node.op_type == "ConvTranspose" and _wide(node, "strides") and _wide(node, "dilations"):
         return "its steps and its gaps are both larger than 1, for which the builder has no kernel"
     if node.op_type in _INDEXING and not node.domain:

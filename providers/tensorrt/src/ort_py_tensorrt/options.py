@@ -29,8 +29,7 @@ _COMMON: tuple[OptionSpec, ...] = (
         "build_in_background",
         bool,
         False,
-        "Build engines while the next provider runs their nodes; sessions that are made afterwards find them in the "
-        "cache.",
+        "Build engines while the next provider runs their nodes. The session uses them as soon as they are built.",
     ),
     OptionSpec(
         "max_rebuilds",
@@ -62,6 +61,13 @@ def _shared(prefix: str) -> tuple[OptionSpec, ...]:
         ),
         OptionSpec(f"{prefix}_profile_max_shapes", str, "", "Largest sizes of these inputs."),
         OptionSpec(f"{prefix}_profile_opt_shapes", str, "", "Sizes of these inputs that engines are optimised for."),
+        OptionSpec(
+            f"{prefix}_weight_stripped_engine_enable",
+            bool,
+            False,
+            "Build engines without their weights, which are read from the model when an engine is loaded. The cache "
+            "is smaller for it.",
+        ),
         OptionSpec(f"{prefix}_ep_context_file_path", str, "", "Folder of engines that stand in files beside a model."),
         OptionSpec(
             f"{prefix}_ep_context_embed_mode",
@@ -154,8 +160,7 @@ WITHOUT_MEANING: dict[str, str] = {
     "trt_tactic_sources": "TensorRT 11 decides",
     "trt_extra_plugin_lib_paths": "a library that a model's options name is not loaded",
     "trt_dump_ep_context_model": "`ort-py compile MODEL --provider tensorrt -o FILE.onnx` writes such a model",
-    "trt_weight_stripped_engine_enable": "engines contain their weights",
-    "trt_onnx_model_folder_path": "see trt_weight_stripped_engine_enable",
+    "trt_onnx_model_folder_path": "an engine without weights takes them from the session's model",
     "trt_preview_features": "there are none to choose",
     "trt_load_user_initializer": "weights are always handed over without a copy",
     "nv_dump_subgraphs": "session.placement shows them",

@@ -44,7 +44,7 @@ from ort_py_tensorrt.precision import lowered
 from ort_py_tensorrt.profiles import declared
 from ort_py_tensorrt.questions import Asker
 from ort_py_tensorrt.region import Border, EngineRegion
-from ort_py_tensorrt.region_model import model_of
+from ort_py_tensorrt.region_model import RegionModel, model_of
 from ort_py_tensorrt.toolkit import open_toolkit
 from ort_py_tensorrt.variants import Variant
 from ort_py_tensorrt.wishes import wishes_of
@@ -195,7 +195,7 @@ class EngineProvider(IExecutionProvider):
         if found is None:
             raise source.begin(profile)
         with self.opened.new_stream():
-            made.adopt(found, profile)
+            made.adopt(found, profile, source.weights)
         return made
 
     def source_of(self, region: RegionView) -> EngineSource:
@@ -269,12 +269,12 @@ class EngineProvider(IExecutionProvider):
     def _region(self, border: Border, source: EngineSource | None) -> EngineRegion:
         return EngineRegion(border, self._load, source, self.device.index, self.facts)
 
-    def _load(self, plan: bytes) -> Engine:
+    def _load(self, plan: bytes, weights: RegionModel | None) -> Engine:
         kernels, folder = None, self.wishes.runtime_cache_folder
         if folder and self.variant.compiles_ahead:
             kernels = CodeCache(Path(folder))
         settings = ContextSettings(self.opened.allocator.empty, self.wishes.graphs, kernels)
-        return load_engine(self.toolkit, plan, settings)
+        return load_engine(self.toolkit, plan, settings, weights)
 
     def _engines_of(self, graph: GraphView) -> Capability:
         """Claim the engines that a model holds."""

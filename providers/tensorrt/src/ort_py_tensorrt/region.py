@@ -18,11 +18,12 @@ from ort_py_tensorrt.context import Context
 from ort_py_tensorrt.engine_source import EngineSource
 from ort_py_tensorrt.execution import Engine
 from ort_py_tensorrt.profiles import Profile
+from ort_py_tensorrt.region_model import RegionModel
 
 __all__ = ["Border", "EngineRegion", "Loader"]
 
-Loader = Callable[[bytes], Engine]
-"""Deserialises an engine on the session's device."""
+Loader = Callable[[bytes, RegionModel | None], Engine]
+"""Deserialises an engine on the session's device. The model is the region's where the engine has no weights."""
 
 Shapes = tuple[tuple[int, ...], ...]
 
@@ -80,17 +81,18 @@ class EngineRegion(CompiledRegion):
         """Shapes that the present engine was built for; None if there is no engine yet."""
         return self._profile
 
-    def adopt(self, plan: bytes, profile: Profile | None) -> None:
+    def adopt(self, plan: bytes, profile: Profile | None, weights: RegionModel | None = None) -> None:
         """Take an engine for the present one.
 
         Args:
             plan: The engine.
             profile: Shapes that it was built for; None if only the engine says.
+            weights: The region, if the engine has no weights of its own.
 
         Raises:
             EPFail: It does not load, or has another border.
         """
-        engine = self._load(plan)
+        engine = self._load(plan, weights)
         missing = [name for name in self.border.outputs if name not in engine.outputs]
         missing += [name for name in engine.inputs if name not in self.border.inputs]
         if missing:
@@ -102,7 +104,7 @@ class EngineRegion(CompiledRegion):
             )
         if self._engine is not None:
             self._retired.append(self._engine)
-        self._engine, self._plan = engine, plan
+        self._engine, self._plan = engine, plan if weights is None else None  # the cache of sessions has no weights
         self._profile = engine.profile(self.border.inputs) if profile is None else profile
 
     def engine_for(self, shapes: Shapes, check: Callable[[], None] | None) -> Engine:
@@ -128,7 +130,7 @@ class EngineRegion(CompiledRegion):
         return _Instance(self, frame)
 
     def serialize(self) -> bytes | None:
-        """Return the engine, or None if it is built at the first run."""
+        """Return the engine, or None if it is built at the first run or has no weights."""
         if self._plan is None or self._profile is None:
             return None
         return pack(Artifact(self._facts, self._profile, self.border.inputs, self.border.outputs, self._plan))
@@ -159,7 +161,7 @@ class EngineRegion(CompiledRegion):
         plan = source.find(profile) if source.wishes.background else source.obtain(profile, check)
         if plan is None:
             raise source.begin(profile)
-        self.adopt(plan, profile)
+        self.adopt(plan, profile, source.weights)
         self._plan = None
         self._release_retired()
 

@@ -47,6 +47,7 @@ class BuildWishes:
         auxiliary_streams: -1 for the library's default.
         sparse: Whether sparse weights are looked for.
         any_device: Whether the engine has to run on other devices than this one.
+        stripped: Whether it is built without its weights.
         capabilities: Names of compute capabilities to build for; empty for the library's default.
     """
 
@@ -60,6 +61,7 @@ class BuildWishes:
     auxiliary_streams: int = -1
     sparse: bool = False
     any_device: bool = False
+    stripped: bool = False
     capabilities: tuple[str, ...] = ()
 
 
@@ -148,6 +150,7 @@ def wishes_of(variant: Variant, options: Mapping[str, Any], context: SessionCont
             auxiliary_streams=int(given("auxiliary_streams", -1)),
             sparse=bool(given("sparsity_enable", False)),
             any_device=bool(given("engine_hw_compatible", False)),
+            stripped=bool(given("weight_stripped_engine_enable", False)),
             capabilities=_capabilities(str(options.get("compute_capabilities", ""))),
         ),
         least=shapes[0],

@@ -35,7 +35,7 @@ from ort_py.contracts import (
 )
 from ort_py.devices import HOST, Device
 from ort_py.dtypes import TensorType
-from ort_py.errors import EPFail
+from ort_py.errors import EPFail, OptionError
 from ort_py_cuda.opening import OpenDevice
 from ort_py_tensorrt.context_nodes import Embedded, make_node
 from ort_py_tensorrt.context_schema import DOMAIN
@@ -64,6 +64,12 @@ class EngineWriter(EngineProvider):
         self, variant: Variant, name: str, options: Mapping[str, Any], context: SessionContext, target: Path
     ) -> None:
         super().__init__(variant, options, context)
+        if self.wishes.build.stripped:
+            raise OptionError(
+                f"{variant.prefix}_weight_stripped_engine_enable is set for a model that is to hold engines.",
+                why="the model holds no weights beside its engines",
+                fix="Leave the option out.",
+            )
         self._name = name
         self._target = target
         self._inputs: Sequence[ValueSpec] = ()
