@@ -24,7 +24,7 @@ def machine(use_machine: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) ->
     """A machine whose streams can be captured; its graphs are never refused."""
     made = Machine()
     use_machine(made, CapturingModule)
-    monkeypatch.setattr("ort_py_cuda.capture.region.host_work", lambda graph, driver: None)
+    monkeypatch.setattr("ort_py_cuda.capture.runs.host_work", lambda graph, driver: None)
     monkeypatch.setattr(libraries, "load", lambda name: None)
     return made
 

@@ -18,6 +18,7 @@ from ort_py_tensorrt.installed import Installed
 from ort_py_tensorrt.job_files import Request
 from ort_py_tensorrt.toolkit import Toolkit, open_toolkit
 from ort_py_tensorrt.variants import RTX, VARIANTS
+from providers.cuda.tests.capture.capturing import CapturingModule
 from providers.cuda.tests.conftest import use_machine as use_machine  # noqa: PLC0414 - found by its name
 from providers.cuda.tests.stand_in.machine import Machine
 from providers.tensorrt.tests.stand_in import StandInLibrary
@@ -39,7 +40,7 @@ def gpu(
 ) -> StandInLibrary:
     """A simulated GPU, and TensorRT-RTX with a stand-in for its runtime. Engines are really built, if it is there."""
     machine = Machine()
-    use_machine(machine)
+    use_machine(machine, CapturingModule)
     real = open_toolkit(RTX).module if find_spec(RTX.module) is not None else None
     library = StandInLibrary(machine, real)
     build = jobs.run_build

@@ -19,6 +19,7 @@ import onnxruntime
 import pytest
 
 import ort_py as ort
+from ort_py_cuda import libraries
 from ort_py_kit.tolerances import assert_close
 from ort_py_tensorrt import engine_source
 from ort_py_tensorrt.building import build
@@ -542,14 +543,20 @@ def test_tensorrt_measures_on_the_sessions_gpu_and_keeps_its_times(
 
     monkeypatch.setattr(engine_source, "run_build", built)
     monkeypatch.setattr(Asker, "ask", lambda _, model: ask(toolkit, model))
+    monkeypatch.setattr("ort_py_cuda.capture.runs.host_work", lambda graph, driver: None)
+    monkeypatch.setattr(libraries, "load", lambda name: None)
     name = "TensorrtExecutionProvider"
     chosen = ort.SessionOptions()
     chosen.pin_cpu, chosen.cost_model, chosen.cache_dir = True, "always", str(tmp_path / "own")
     for model in (mlp(), mlp(seed=8), mlp()):
         feeds = _feeds(model)
-        names: list[Any] = [(name, {"claim_small": True}), "CPUExecutionProvider"]
+        given = {"claim_small": True, "trt_cuda_graph_enable": True}
+        names: list[Any] = [(name, given), "CPUExecutionProvider"]
         with ort.InferenceSession(model.SerializeToString(), chosen, providers=names) as session:
             assert set(session.placement.counts()) == {name}
-            assert_close(session.run(None, feeds), _wanted(model, feeds))
+            for _ in range(3):
+                assert_close(session.run(None, feeds), _wanted(model, feeds))
+            assert [what for what, _, _ in gpu.machine.log].count("replay") > 0
+            gpu.machine.log.clear()
     assert asked == [(0, b""), (0, b"measured")]
     assert (tmp_path / "own" / "tensorrt").is_dir()

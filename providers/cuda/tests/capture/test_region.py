@@ -119,7 +119,7 @@ def test_each_shape_has_a_graph_up_to_a_bound(device: _Device) -> None:
             np.testing.assert_allclose(_run(device, instance, _numbers(1, size)), _wanted(_numbers(1, size)), rtol=1e-6)
     assert len(device.stream.graphs) == 2
     assert "more than 2 shape signatures" in region.remarks()[0]
-    assert not region.refused
+    assert not region.capturing.refused
 
 
 def test_threads_have_graphs_of_their_own(device: _Device) -> None:
@@ -203,7 +203,7 @@ def test_what_waits_is_not_captured(device: _Device) -> None:
     instance = region.instantiate(FrameResources())
     for seed in range(4):
         np.testing.assert_allclose(_run(device, instance, _numbers(seed)), _wanted(_numbers(seed)), rtol=1e-6)
-    assert region.refused
+    assert region.capturing.refused
     assert len(region.remarks()) == 1
     assert "the stream is capturing" in region.remarks()[0]
     assert len(device.stream.graphs) == 1  # ended, and never launched
@@ -253,7 +253,7 @@ def test_outputs_are_no_views_of_inputs(device: _Device) -> None:
         assert not np.may_share_memory(x.raw, y.raw)
         np.testing.assert_array_equal(device.get(y), _numbers(seed))
         if seed == 2:
-            region.refuse("a test wants it so")
+            region.capturing.refuse("a test wants it so")
 
 
 def test_errors_name_the_node(device: _Device) -> None:

@@ -36,7 +36,7 @@ def compiled(use_machine: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -
         return FunctionRegion(lambda x: [xp.zeros((*x.shape[:-1], 10), x.dtype)])
 
     use_machine(Machine(capability=90), CapturingModule)
-    monkeypatch.setattr("ort_py_cuda.capture.region.host_work", lambda graph, driver: None)
+    monkeypatch.setattr("ort_py_cuda.capture.runs.host_work", lambda graph, driver: None)
     monkeypatch.setattr(libraries, "load", lambda name: None)
     monkeypatch.setattr(float8, "compile_region", compile_region)
     return found

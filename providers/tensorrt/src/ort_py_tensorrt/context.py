@@ -50,6 +50,9 @@ class Context:
         outputs: The engine's outputs by name.
         allocate: Makes an array of the device: shape and type.
         scratch: Memory that its runs write to; None where they need none.
+
+    Attributes:
+        decided: Outputs whose shapes the last run decided.
     """
 
     def __init__(
@@ -62,6 +65,7 @@ class Context:
         self._scratch = scratch
         self._shapes: dict[str, tuple[int, ...]] = {}
         self._allocators: dict[str, Any] = {}
+        self.decided: list[str] = []
 
     @property
     def scratch_bytes(self) -> int:
@@ -99,6 +103,7 @@ class Context:
             missing = self._native.infer_shapes()
             self._expect(not missing, f"a run without {', '.join(map(str, missing))}", errors)
             made = [self._output(name, array, errors) for name, array in outputs]
+            self.decided = [name for (name, _), one in zip(outputs, made, strict=True) if isinstance(one, _Allocation)]
             self._expect(self._native.execute_async_v3(stream), "a run", errors)
         results: list[Any] = []
         for (_, given), one in zip(outputs, made, strict=True):

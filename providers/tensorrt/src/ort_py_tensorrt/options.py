@@ -114,6 +114,12 @@ _TRT_ONLY: tuple[OptionSpec, ...] = (
     OptionSpec("trt_auxiliary_streams", int, -1, "Streams of an engine beside its own; -1 leaves it to TensorRT."),
     OptionSpec("trt_sparsity_enable", bool, False, "Use weights of which two of four are zero."),
     OptionSpec(
+        "trt_cuda_graph_enable",
+        bool,
+        False,
+        "Capture the runs of the first shapes that come twice, and replay them.",
+    ),
+    OptionSpec(
         "trt_engine_hw_compatible",
         bool,
         False,
@@ -143,7 +149,6 @@ OPTIONS: tuple[OptionSpec, ...] = tuple({one.name: one for table in _TABLES.valu
 """All options of both providers."""
 
 WITHOUT_MEANING: dict[str, str] = {
-    "trt_cuda_graph_enable": "runs of TensorRT are not captured yet; TensorRT-RTX captures them itself",
     "trt_int8_enable": "networks are strongly typed: QuantizeLinear and DequantizeLinear in the model say what is int8",
     "trt_int8_calibration_table_name": "see trt_int8_enable",
     "trt_int8_use_native_calibration_table": "see trt_int8_enable",

@@ -30,6 +30,7 @@ from ort_py.contracts import (
     SessionContext,
 )
 from ort_py.devices import Device
+from ort_py_cuda.capture import Capturing
 from ort_py_cuda.code.cache import CodeCache
 from ort_py_cuda.memory.failures import failure_kind
 from ort_py_cuda.modules import cupy
@@ -267,7 +268,10 @@ class EngineProvider(IExecutionProvider):
         self._asker.close()
 
     def _region(self, border: Border, source: EngineSource | None) -> EngineRegion:
-        return EngineRegion(border, self._load, source, self.device.index, self.facts)
+        capturing = None
+        if self.wishes.graphs and not self.variant.compiles_ahead:  # which captures runs itself
+            capturing = Capturing("an engine", self.array_module, signatures=1)
+        return EngineRegion(border, self._load, source, self.device.index, self.facts, capturing)
 
     def _load(self, plan: bytes, weights: RegionModel | None) -> Engine:
         kernels, folder = None, self.wishes.runtime_cache_folder

@@ -12,6 +12,7 @@ from typing import Any
 from ort_py.contracts import Array, CompiledRegion, FrameResources, RegionInstance, RegionView
 from ort_py.errors import EPFail
 from ort_py.lazy_dataclass import dataclass
+from ort_py_cuda.capture import CapturedRuns, Capturing
 from ort_py_cuda.modules import cupy
 from ort_py_tensorrt.artifact import Artifact, pack
 from ort_py_tensorrt.context import Context
@@ -55,6 +56,7 @@ class EngineRegion(CompiledRegion):
         source: Where engines for other shapes come from; None if there is only one.
         device: Number of the GPU.
         facts: What has to be equal for its engine to be valid elsewhere.
+        capturing: Captures runs; None where they are not captured, or where the library does it.
     """
 
     def __init__(
@@ -64,8 +66,10 @@ class EngineRegion(CompiledRegion):
         source: EngineSource | None,
         device: int,
         facts: Mapping[str, Any],
+        capturing: Capturing | None = None,
     ) -> None:
         self.border = border
+        self.capturing = capturing
         self._load = load
         self._source = source
         self._device = device
@@ -136,9 +140,10 @@ class EngineRegion(CompiledRegion):
         return pack(Artifact(self._facts, self._profile, self.border.inputs, self.border.outputs, self._plan))
 
     def remarks(self) -> Sequence[str]:
-        """Say how often the engine was built again."""
+        """Say how often the engine was built again, and why runs are not captured."""
         count = 0 if self._source is None else self._source.rebuilds.count
-        return (f"its engine was built again {count} times for other shapes",) if count else ()
+        built = (f"its engine was built again {count} times for other shapes",) if count else ()
+        return (*built, *(() if self.capturing is None else self.capturing.remarks()))
 
     def close(self) -> None:
         """Release the engines."""
@@ -193,14 +198,13 @@ class EngineRegion(CompiledRegion):
 
 
 class _Instance(RegionInstance):
-    """A frame's state: a context of the engine, on the frame's stream."""
+    """A frame's state: contexts of the engine, on the frame's stream."""
 
     def __init__(self, region: EngineRegion, frame: FrameResources) -> None:
         self._region = region
         self._stream = frame.stream
         self._time_check = frame.time_check
-        self._engine: Engine | None = None
-        self._context: Context | None = None
+        self._lease: _Lease | None = None
         self._inputs: Sequence[Array] = ()
         self._outputs: Sequence[Array | None] = ()
 
@@ -212,47 +216,96 @@ class _Instance(RegionInstance):
         """Enqueue the run.
 
         Raises:
+            RegionNotReady: An engine for these shapes is being built in the background.
             EPFail: The engine cannot be built for these shapes, or the library refuses the run.
         """
         module = cupy()
         inputs = [one if one.flags.c_contiguous else module.ascontiguousarray(one) for one in self._inputs]
         outputs, self._inputs, self._outputs = self._outputs, (), ()
         engine = self._region.engine_for(tuple([tuple(one.shape) for one in inputs]), self._time_check())
-        context = self._context_of(engine)
-        border = self._region.border
-        read = [pair for pair in zip(border.inputs, inputs, strict=True) if pair[0] in engine.inputs]
+        lease = self._lease
+        if lease is None or lease.engine is not engine:
+            self.close()
+            lease = self._lease = _Lease(self._region, engine, self._handle())
         try:
-            return context.run(read, list(zip(border.outputs, outputs, strict=True)), self._handle())
+            return lease.run(inputs, outputs)
         except BaseException:
             self._give_back(usable=False)
             raise
 
     def reserved_bytes(self) -> int:
-        """Return the bytes of scratch memory."""
-        context = self._context
-        return 0 if context is None else context.scratch_bytes
+        """Return the bytes of scratch memory and of captured runs."""
+        return 0 if self._lease is None else self._lease.reserved_bytes()
 
     def close(self) -> None:
-        """Give the context back."""
+        """Give the contexts back."""
         self._give_back(usable=True)
 
     def _handle(self) -> int:
         return 0 if self._stream is None else self._stream.handle
 
-    def _context_of(self, engine: Engine) -> Context:
-        if self._context is None or self._engine is not engine:
-            self._give_back(usable=True)
-            self._engine, self._context = engine, engine.take()
-        return self._context
-
     def _give_back(self, *, usable: bool) -> None:
-        context, engine = self._context, self._engine
-        self._context = self._engine = None
-        if context is None or engine is None:
+        lease, self._lease = self._lease, None
+        if lease is None:
             return
         if self._stream is not None:
             try:
-                self._stream.synchronize()  # its work must be done before another frame uses the context
+                self._stream.synchronize()  # its work must be done before another frame uses the contexts
             except Exception:  # the stream's failure is that of its run, which has reported it
                 usable = False
-        engine.give(context, usable=usable)
+        lease.end(usable=usable)
+
+
+class _Lease:
+    """The contexts that a frame has of one engine: one for runs, and one whose runs are captured.
+
+    A captured run repeats the work of its context as it was, so that no other shapes may be set there afterwards.
+    """
+
+    def __init__(self, region: EngineRegion, engine: Engine, stream: int) -> None:
+        self.engine = engine
+        self._region = region
+        self._stream = stream
+        self._contexts: dict[bool, Context] = {}
+        capturing = region.capturing
+        self._captured = None if capturing is None else CapturedRuns(capturing, self._repeatable, self._plain)
+
+    def run(self, inputs: Sequence[Array], outputs: Sequence[Array | None]) -> Sequence[Array]:
+        """Enqueue a run.
+
+        Raises:
+            EPFail: The library refuses it.
+        """
+        return self._enqueue(inputs, outputs) if self._captured is None else self._captured(inputs)
+
+    def reserved_bytes(self) -> int:
+        """Return the bytes of scratch memory and of captured runs."""
+        scratch = sum(context.scratch_bytes for context in self._contexts.values())
+        return scratch + (0 if self._captured is None else self._captured.reserved_bytes())
+
+    def end(self, *, usable: bool) -> None:
+        """Give the contexts back, whose work is done."""
+        if self._captured is not None:
+            self._captured.drop()
+        for context in self._contexts.values():
+            self.engine.give(context, usable=usable)
+        self._contexts.clear()
+
+    def _repeatable(self, inputs: Sequence[Array]) -> list[Array]:
+        context = self._contexts.get(True)
+        if context is not None and context.decided:  # by the run that warmed up
+            raise EPFail(f"Runs that decide the shape of {', '.join(context.decided)} cannot be repeated.")
+        return self._enqueue(inputs, [None] * len(self._region.border.outputs), captured=True)
+
+    def _plain(self, inputs: Sequence[Array]) -> list[Array]:
+        return self._enqueue(inputs, [None] * len(self._region.border.outputs))
+
+    def _enqueue(
+        self, inputs: Sequence[Array], outputs: Sequence[Array | None], *, captured: bool = False
+    ) -> list[Array]:
+        if captured not in self._contexts:
+            self._contexts[captured] = self.engine.take()
+        border, reads = self._region.border, self.engine.inputs
+        read = [pair for pair in zip(border.inputs, inputs, strict=True) if pair[0] in reads]
+        written = list(zip(border.outputs, outputs, strict=True))
+        return self._contexts[captured].run(read, written, self._stream)

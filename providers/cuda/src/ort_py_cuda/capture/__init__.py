@@ -2,7 +2,8 @@
 
 With the provider's option ``enable_cuda_graph``. Reading order: `claims` (which nodes, and why not the others),
 `program` (a region's nodes as steps), `region` (what is compiled: a state for each frame and shape signature),
-`recording` (one captured graph with its static arrays), `inspection` (what a captured graph must not do).
+`runs` (warm-up, recording and replay of whatever enqueues work), `recording` (one captured graph with its static
+arrays), `inspection` (what a captured graph must not do).
 
 What onnxruntime does with this option, and what is done here:
 
@@ -21,5 +22,6 @@ from __future__ import annotations
 
 from ort_py_cuda.capture.claims import group_refusal, groups, owns
 from ort_py_cuda.capture.region import CapturedRegion, compile  # noqa: A004 - the verb of the contract
+from ort_py_cuda.capture.runs import CapturedRuns, Capturing
 
-__all__ = ["CapturedRegion", "compile", "group_refusal", "groups", "owns"]
+__all__ = ["CapturedRegion", "CapturedRuns", "Capturing", "compile", "group_refusal", "groups", "owns"]
