@@ -142,23 +142,42 @@ def _contracted(ctx: KernelContext, equation: str, operands: Sequence[Array]) ->
     shape = [sizes[label] for label in output]
     ctx.check_allocation(shape, operands[0].dtype)
     y = xp.empty(shape, operands[0].dtype)
-    target = output.index(letter)
+    others = _cut_letters(output, letter, sizes, work)
 
-    def part(start: int, stop: int) -> None:
-        places = slice(start, stop)
+    def block(places: dict[str, slice]) -> None:
         some = [
             x[
                 tuple(
-                    places if label == letter and size > 1 else slice(None)
+                    places.get(label, slice(None)) if size > 1 else slice(None)
                     for label, size in zip(term, x.shape, strict=True)
                 )
             ]
             for term, x in zip(terms, operands, strict=True)
         ]
-        y[(*(slice(None),) * target, places)] = xp.einsum(equation, *some, optimize=len(some) > 1)
+        target = tuple(places.get(label, slice(None)) for label in output)
+        y[target] = xp.einsum(equation, *some, optimize=len(some) > 1)
+
+    def part(start: int, stop: int) -> None:
+        for index in np.ndindex(*(sizes[label] for label in others)):
+            if index:
+                ctx.check_time()
+            block({letter: slice(start, stop), **{o: slice(i, i + 1) for o, i in zip(others, index, strict=True)}})
 
     ctx.parallel_for(sizes[letter], max(1, _PART * sizes[letter] // work), part)
     return y
+
+
+def _cut_letters(output: str, letter: str, sizes: dict[str, int], work: int) -> list[str]:
+    """The letters of a result that are cut besides one, where its blocks of one entry would be long ones."""
+    chosen: list[str] = []
+    left = work // sizes[letter]
+    for label in output:
+        if left <= _PART:
+            break
+        if label != letter and sizes[label] > 1:
+            chosen.append(label)
+            left //= sizes[label]
+    return chosen
 
 
 def _stepwise(ctx: KernelContext, equation: str, operands: Sequence[Array]) -> Array:

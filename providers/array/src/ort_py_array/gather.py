@@ -14,6 +14,7 @@ from ort_py.contracts.kernel import KernelCallable, KernelContext, KernelDef, ke
 from ort_py.devices import HOST
 from ort_py_array.checks import LARGE, check_indices, constant_input, index_error, normalized_axis
 from ort_py_array.indexing import element_positions, row_positions
+from ort_py_array.parts import taken
 
 _FEW = 8192
 """Numbers in tuples of indices up to which NumPy's own indices take a third to a half of the time of `take`."""
@@ -118,7 +119,7 @@ def gather_nd(ctx: KernelContext, x: Array, indices: Array, *, batch_dims: int =
     if prod(shape) == 0:
         return ctx.xp.zeros(shape, x.dtype)
     matrix = x.reshape((-1, prod(inner)))
-    return ctx.xp.take(matrix, rows.reshape(-1), axis=0).reshape(shape)
+    return taken(ctx, matrix, rows.reshape(-1), 0).reshape(shape)
 
 
 def _few_slices(ctx: KernelContext, x: Array, indices: Array) -> Array | None:

@@ -156,8 +156,19 @@ def eye_like(ctx: KernelContext, x: Array, *, dtype: int | None = None, k: int =
         )
     kind = x.dtype if dtype is None else numpy_dtype(dtype)
     ctx.check_allocation(x.shape, kind)
-    rows, columns = x.shape
-    return ctx.xp.eye(rows, columns, k, kind)
+    xp, (rows, columns) = ctx.xp, x.shape
+    if x.size <= LARGE_PART or ctx.device != HOST:
+        return xp.eye(rows, columns, k, kind)
+    y = xp.zeros((rows, columns), kind)  # its memory is not touched before ones are written to it
+
+    def part(start: int, stop: int) -> None:
+        first, last = max(start, -k), min(stop, columns - k)
+        if first < last:
+            places = xp.arange(first, last)
+            y[places, places + k] = 1
+
+    ctx.parallel_for(rows, max(1, LARGE_PART // columns), part)
+    return y
 
 
 def one_hot(ctx: KernelContext) -> KernelCallable:

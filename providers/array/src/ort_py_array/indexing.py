@@ -6,13 +6,16 @@ once, because a flat position that wraps would be another, existing element.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from math import prod
 from typing import Any
 
 from ort_py.contracts.graph_view import Array
 from ort_py.contracts.kernel import KernelContext
+from ort_py.devices import HOST
 from ort_py.errors import InvalidArgument
 from ort_py_array.checks import check_indices, index_error, shape_error
+from ort_py_array.parts import LARGE_PART, by_parts
 
 __all__ = ["element_positions", "row_positions"]
 
@@ -111,19 +114,55 @@ def row_positions(ctx: KernelContext, shape: tuple[int, ...], indices: Array, ba
             [shape, indices.shape],
         )
     indexed = tuple(shape[batch_dims : batch_dims + depth])
-    rows: Any = None
-    for place, (size, stride) in enumerate(zip(indexed, _strides(indexed), strict=True)):
-        column = indices[..., place]
-        column = _from_front(xp, column, size, _least(ctx, column, size, batch_dims + place))
-        if stride != 1:
-            column = xp.multiply(column, stride)
-        rows = column if rows is None else xp.add(rows, column)
-    if rows is None:
-        rows = xp.zeros(indices.shape[:-1], xp.int64)
+
+    def positions(tuples: Array) -> Any:
+        rows: Any = None
+        for place, (size, stride) in enumerate(zip(indexed, _strides(indexed), strict=True)):
+            column = tuples[..., place]
+            column = _from_front(xp, column, size, _least(ctx, column, size, batch_dims + place))
+            if stride != 1:
+                column = xp.multiply(column, stride)
+            rows = column if rows is None else xp.add(rows, column)
+        return xp.zeros(tuples.shape[:-1], xp.int64) if rows is None else rows
+
     batch_shape = tuple(shape[:batch_dims])
+    if indices.size > LARGE_PART and ctx.device == HOST:
+        return _rows_by_parts(ctx, positions, indices, batch_shape, prod(indexed))
+    rows = positions(indices)
     if batch_shape:
         batch = xp.multiply(xp.arange(prod(batch_shape), dtype=xp.int64), prod(indexed))
         rows = xp.add(rows, batch.reshape(batch_shape + (1,) * (rows.ndim - batch_dims)))
+    return rows
+
+
+def _rows_by_parts(
+    ctx: KernelContext, positions: Callable[[Array], Array], indices: Array, batch_shape: tuple[int, ...], count: int
+) -> Array:
+    """`row_positions` of many tuples.
+
+    Args:
+        ctx: Context of the node.
+        positions: Gives the rows that tuples name, in their own entry of the batch.
+        indices: The tuples.
+        batch_shape: The first axes of `indices`.
+        count: Rows of an entry of the batch.
+    """
+    xp = ctx.xp
+    tuples = indices.reshape((-1, indices.shape[-1]))
+    flat = xp.empty((tuples.shape[0],), xp.int64)
+
+    def part(start: int, stop: int) -> None:
+        flat[start:stop] = positions(tuples[start:stop])
+
+    ctx.parallel_for(flat.size, LARGE_PART // tuples.shape[1] or 1, part)
+    rows = flat.reshape(indices.shape[:-1])
+
+    def add(target: Array, start: Array) -> None:
+        xp.add(target, start, target)
+
+    for axis, stride in enumerate(_strides(batch_shape)):
+        starts = xp.multiply(xp.arange(batch_shape[axis], dtype=xp.int64), stride * count)
+        by_parts(ctx, add, rows, starts.reshape((-1,) + (1,) * (rows.ndim - axis - 1)))
     return rows
 
 

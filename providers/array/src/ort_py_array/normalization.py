@@ -390,8 +390,17 @@ def mean_variance_normalization(ctx: KernelContext, x: Array, *, axes: tuple[int
     """``(x - mean) / (deviation + 1e-9)`` over `axes`."""
     xp = ctx.xp
     chosen = tuple(normalized_axis(axis, x.ndim, ctx.node.location) for axis in axes)
-    wide = widened(xp, x)
-    centered = wide - mean_along(xp, wide, chosen)
-    deviation = xp.sqrt(mean_along(xp, xp.multiply(centered, centered), chosen))
-    centered /= deviation + wide.dtype.type(1e-9)
-    return rounded(centered, x.dtype)
+    wide = widened_by_parts(ctx, x)
+    centered, squares = xp.empty(wide.shape, wide.dtype), xp.empty(wide.shape, wide.dtype)
+
+    def squared(target: Array, centre: Array, some: Array, mean: Array) -> None:
+        xp.subtract(some, mean, centre)
+        xp.multiply(centre, centre, target)
+
+    def divided(target: Array, by: Array) -> None:
+        xp.divide(target, by, target)
+
+    by_parts(ctx, squared, squares, centered, wide, mean_along(xp, wide, chosen))
+    ctx.check_time()
+    by_parts(ctx, divided, centered, xp.sqrt(mean_along(xp, squares, chosen)) + wide.dtype.type(1e-9))
+    return rounded_by_parts(ctx, centered, x.dtype)

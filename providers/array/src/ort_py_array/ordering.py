@@ -14,6 +14,7 @@ from ort_py.devices import HOST
 from ort_py.errors import InvalidArgument
 from ort_py_array.checks import host_ints, normalized_axis
 from ort_py_array.durations import ahead_of_sort
+from ort_py_array.parts import LARGE_PART, contiguous
 
 
 def _top(ctx: KernelContext, x: Array, k: int, axis_given: int, largest: int) -> tuple[Array, Array]:
@@ -28,10 +29,11 @@ def _top(ctx: KernelContext, x: Array, k: int, axis_given: int, largest: int) ->
         )
     ctx.check_allocation(x.shape, xp.int64)  # the order of all
     few = 0 < k <= size // 8 and size >= 256 and ctx.device == HOST  # on a device, partitioning is sorting
-    indices = _few_of_many(xp, x, k, axis, largest=bool(largest)) if few else None
+    indices = _few_of_many(ctx, x, k, axis, largest=bool(largest)) if few else None
     if indices is None:
         order = _order(ctx, x, axis, largest=bool(largest))
         indices = xp.ascontiguousarray(order[(*(slice(None),) * axis, slice(0, k))])
+    ctx.check_time()
     return xp.ascontiguousarray(xp.take_along_axis(x, indices, axis)), indices
 
 
@@ -66,25 +68,50 @@ def _sorted_indices(xp: Any, x: Array, axis: int, *, largest: bool) -> Array:
     return xp.subtract(x.shape[axis] - 1, xp.flip(order, axis)).astype(xp.int64)
 
 
-def _few_of_many(xp: Any, x: Array, k: int, axis: int, *, largest: bool) -> Array | None:
+def _few_of_many(ctx: KernelContext, x: Array, k: int, axis: int, *, largest: bool) -> Array | None:
     """Sorted indices of the k extreme elements, found among few candidates; None where NaN makes that impossible.
 
     A row is divided into at least k groups. The k-th of the groups' extremes is at best as good as the k-th of all
     elements, so worse elements can be left out. For evenly spread data, little more than k elements remain; in the
     worst case, all remain and are sorted.
     """
-    rows = xp.ascontiguousarray(xp.swapaxes(x, axis, -1)).reshape((-1, x.shape[axis]))
+    xp = ctx.xp
+    moved = contiguous(ctx, xp.swapaxes(x, axis, -1))
+    rows = moved.reshape((-1, x.shape[axis]))
     count, size = rows.shape
+    if rows.size <= LARGE_PART:
+        chosen = _few_of_rows(ctx, rows, k, largest=largest)
+    else:
+        chosen = xp.empty((count, k), xp.int64)
+        step = max(1, LARGE_PART // size)
+        for first in range(0, count, step):
+            ctx.check_time()
+            some = _few_of_rows(ctx, rows[first : first + step], k, largest=largest)
+            if some is None:
+                return None
+            chosen[first : first + step] = some
+    if chosen is None:
+        return None
+    return xp.ascontiguousarray(xp.swapaxes(chosen.reshape((*moved.shape[:-1], k)), axis, -1))
+
+
+def _few_of_rows(ctx: KernelContext, rows: Array, k: int, *, largest: bool) -> Array | None:
+    """`_few_of_many` for the rows of a matrix."""
+    xp, (count, size) = ctx.xp, rows.shape
+    look = ctx.check_time if rows.size > LARGE_PART else _no_look
     groups = min(_GROUPS * k, size // 2)
     even = size // groups * groups
     dealt, rest = rows[:, :even].reshape((count, -1, groups)), rows[:, even:]
     best = dealt.max(axis=1) if largest else dealt.min(axis=1)
     last = groups - k if largest else k - 1
+    look()
     border = xp.partition(best, last, axis=-1)[:, last : last + 1]
     candidates = xp.greater_equal(rows, border) if largest else xp.less_equal(rows, border)
     if not xp.all(xp.equal(best, best)).item() or not xp.all(xp.equal(rest, rest)).item():
         return None
+    look()
     found = xp.flatnonzero(candidates)
+    ahead_of_sort(ctx, 1, found.size)
     found = xp.take(found, _sorted_indices(xp, xp.take(rows.reshape(-1), found), 0, largest=largest))
     row = found // size
     if count > 1:  # by row, and in a row as they are
@@ -92,9 +119,11 @@ def _few_of_many(xp: Any, x: Array, k: int, axis: int, *, largest: bool) -> Arra
         found, row = xp.take(found, order), xp.take(row, order)
     starts = xp.searchsorted(row, xp.arange(count))
     places = starts.reshape((-1, 1)) + xp.arange(k)
-    chosen = (xp.take(found, places) % size).astype(xp.int64)
-    moved = xp.swapaxes(x, axis, -1).shape
-    return xp.ascontiguousarray(xp.swapaxes(chosen.reshape((*moved[:-1], k)), axis, -1))
+    return (xp.take(found, places) % size).astype(xp.int64)
+
+
+def _no_look() -> None:
+    """Do nothing: the elements are few."""
 
 
 _GROUPS = 8

@@ -15,7 +15,17 @@ from ort_py.contracts.kernel import KernelContext
 from ort_py.devices import HOST
 from ort_py_array.precision import is_narrow, rounded, widened
 
-__all__ = ["LARGE_PART", "assign", "by_parts", "converted", "part_of", "rounded_by_parts", "taken", "widened_by_parts"]
+__all__ = [
+    "LARGE_PART",
+    "assign",
+    "by_parts",
+    "contiguous",
+    "converted",
+    "part_of",
+    "rounded_by_parts",
+    "taken",
+    "widened_by_parts",
+]
 
 LARGE_PART = 1 << 22
 """Elements of a part: whatever is done with them takes less than a second."""
@@ -64,6 +74,13 @@ def converted(ctx: KernelContext, x: Array, dtype: Any) -> Array:
     if x.size <= LARGE_PART or ctx.device != HOST:
         return x.astype(dtype)
     return assign(ctx, ctx.xp.empty(x.shape, dtype), x)
+
+
+def contiguous(ctx: KernelContext, x: Array) -> Array:
+    """`x` itself where it is C-contiguous, else a copy that is."""
+    if x.size <= LARGE_PART or ctx.device != HOST or x.flags.c_contiguous:
+        return ctx.xp.ascontiguousarray(x)
+    return assign(ctx, ctx.xp.empty(x.shape, x.dtype), x)
 
 
 def widened_by_parts(ctx: KernelContext, x: Array) -> Array:

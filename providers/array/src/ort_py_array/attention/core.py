@@ -18,6 +18,7 @@ from ort_py_array.attention.plain import fits, plain_attention
 from ort_py_array.attention.visibility import Visibility
 from ort_py_array.checks import LARGE, shape_error
 from ort_py_array.half_floats import from_half, through_half
+from ort_py_array.parts import LARGE_PART, assign
 from ort_py_array.precision import is_narrow, widened
 
 __all__ = ["Rule", "Stage", "attend", "check_operands", "grown", "split_heads"]
@@ -74,8 +75,15 @@ def grown(ctx: KernelContext, past: Array, new: Array) -> Array:
     Raises:
         LimitError: The present would pass the session's limits.
     """
+    held = past.shape[2]
     if past.size + new.size > LARGE:
-        ctx.check_allocation((*past.shape[:2], past.shape[2] + new.shape[2], past.shape[3]), past.dtype)
+        shape = (*past.shape[:2], held + new.shape[2], past.shape[3])
+        ctx.check_allocation(shape, past.dtype)
+        if past.size > LARGE_PART and new.shape[:2] == past.shape[:2] and new.shape[3] == past.shape[3]:
+            present = ctx.xp.empty(shape, past.dtype)
+            assign(ctx, present[:, :, :held], past)
+            assign(ctx, present[:, :, held:], new)
+            return present
     return ctx.xp.concatenate((past, new), axis=2)
 
 
@@ -241,8 +249,10 @@ class _Problem:
         """Cut into blocks and compute each; a part of them on each thread of the pool."""
         batch, heads, group, rows = self.q.shape[:4]
         row_scores = max(1, group * self.k.shape[2])
-        step = min(rows, max(-(-_ROWS // group), _SCORES // row_scores))
-        own = row_scores * rows
+        step = min(rows, max(min(-(-_ROWS // group), LARGE_PART // row_scores), _SCORES // row_scores, 1))
+        # Operands of more than the elements of a part are multiplied by one call that no limit of time interrupts.
+        elements = max(self.k.shape[2] * max(self.k.shape[3], self.v.shape[3]), group * rows * self.q.shape[4])
+        own = max(row_scores * rows, elements * _SCORES // LARGE_PART)
         if is_narrow(self.k.dtype):  # keys that are widened first belong into the cache too
             own = max(own, self.k.shape[2] * self.k.shape[3])
         head_step = min(heads, max(1, _SCORES // own))

@@ -15,6 +15,7 @@ from ort_py.contracts.graph_view import Array
 from ort_py.contracts.kernel import KernelCallable, KernelContext, KernelDef
 from ort_py.errors import InvalidArgument
 from ort_py_array.classic_ml.declarations import NUMBERS, definition, feature_rows
+from ort_py_array.parts import by_parts, converted
 
 __all__ = ["KERNELS", "binarizer", "imputer", "normalizer", "scaler"]
 
@@ -27,21 +28,36 @@ def normalizer(ctx: KernelContext) -> KernelCallable:
     """
     xp, node = ctx.xp, ctx.node
     norm = node.attributes.get("norm", "MAX")
+
+    def made(step: Callable[..., Any], *inputs: Array) -> Array:
+        return by_parts(ctx, step, xp.empty(inputs[0].shape, xp.float32), *inputs)
+
+    def magnitude(out: Array, some: Array) -> None:
+        xp.abs(some, out)
+
+    def square(out: Array, some: Array) -> None:
+        xp.multiply(some, some, out)
+
+    def divide(out: Array, some: Array, by: Array) -> None:
+        xp.divide(some, by, out)
+
     sizes: dict[str, Callable[[Array], Array]] = {
         "MAX": lambda rows: rows.max(axis=1, keepdims=True),
-        "L1": lambda rows: xp.abs(rows).sum(axis=1, keepdims=True),
-        "L2": lambda rows: xp.sqrt((rows * rows).sum(axis=1, keepdims=True)),
+        "L1": lambda rows: made(magnitude, rows).sum(axis=1, keepdims=True),
+        "L2": lambda rows: xp.sqrt(made(square, rows).sum(axis=1, keepdims=True)),
     }
     if norm not in sizes:
         raise InvalidArgument(f"norm is '{norm}'.", where=node.location, fix="Use MAX, L1 or L2.")
     size_of = sizes[norm]
 
     def run(x: Array) -> Array:
-        rows = feature_rows(x, node).astype(xp.float32, copy=False)
+        rows = feature_rows(x, node)
+        if rows.dtype != xp.float32:
+            rows = converted(ctx, rows, xp.float32)
         if rows.size:
             size = size_of(rows)
             size += size == 0  # a row that is divided by 1 stays
-            rows = rows / size
+            rows = made(divide, rows, size)
         return rows.reshape(x.shape)
 
     return run

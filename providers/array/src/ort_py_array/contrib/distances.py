@@ -14,6 +14,7 @@ from ort_py.devices import HOST
 from ort_py_array.checks import shape_error
 from ort_py_array.contrib.schemas.notation import DOMAIN
 from ort_py_array.durations import ahead_of_product
+from ort_py_array.parts import LARGE_PART, by_parts, converted, rounded_by_parts
 
 __all__ = ["cdist"]
 
@@ -45,14 +46,18 @@ def cdist(ctx: KernelContext, a: Array, b: Array, *, metric: str = "sqeuclidean"
         raise shape_error("CDist needs two matrices of the same width.", ctx.node.location, [a.shape, b.shape])
     ctx.check_allocation((a.shape[0], b.shape[0]), xp.float64)
     ahead_of_product(ctx, 2.0 * a.shape[0] * b.size)  # the estimate is for float32, which is twice as fast
-    left, right = a.astype(xp.float64), b.astype(xp.float64)
+    left, right = (converted(ctx, one, xp.float64) for one in (a, b))
     if right.size:
         centre = xp.mean(right, axis=0)
         centre = xp.where(xp.isfinite(centre), centre, 0.0)
+
+        def subtract(out: Array, by: Array) -> None:
+            xp.subtract(out, by, out)
+
         ctx.check_time()
-        left, right = left - centre, right - centre
-        ctx.check_time()
-    lengths = xp.sum(left * left, axis=1, keepdims=True), xp.sum(right * right, axis=1)
+        for one in (left, right):
+            by_parts(ctx, subtract, one, centre)
+    lengths = _squared_lengths(ctx, left), _squared_lengths(ctx, right).reshape(-1)
     squares = xp.empty((a.shape[0], b.shape[0]), xp.float64)
 
     def part(start: int, stop: int) -> None:
@@ -70,7 +75,22 @@ def cdist(ctx: KernelContext, a: Array, b: Array, *, metric: str = "sqeuclidean"
         ctx.parallel_for(a.shape[0], max(1, _PART // max(1, b.size)), part)
     else:
         part(0, a.shape[0])
-    return squares.astype(a.dtype, copy=False)
+    return rounded_by_parts(ctx, squares, a.dtype)
+
+
+def _squared_lengths(ctx: KernelContext, rows: Array) -> Array:
+    """The sum of the squares of each row, as a column."""
+    xp = ctx.xp
+    if rows.size <= LARGE_PART or ctx.device != HOST:
+        return xp.sum(rows * rows, axis=1, keepdims=True)
+    lengths = xp.empty((rows.shape[0], 1), xp.float64)
+
+    def part(start: int, stop: int) -> None:
+        some = rows[start:stop]
+        xp.sum(some * some, axis=1, keepdims=True, out=lengths[start:stop])
+
+    ctx.parallel_for(rows.shape[0], max(1, LARGE_PART // rows.shape[1]), part)
+    return lengths
 
 
 def _correct(ctx: KernelContext, squares: Array, a: Array, b: Array, least: Array | float) -> None:

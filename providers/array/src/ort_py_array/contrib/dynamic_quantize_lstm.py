@@ -13,13 +13,15 @@ from typing import Any
 
 from ort_py.contracts.graph_view import Array
 from ort_py.contracts.kernel import KernelCallable, KernelContext, KernelDef
+from ort_py.devices import HOST
 from ort_py.errors import InvalidArgument
 from ort_py_array.exact_products import exact_depth, exact_matmul, known_depth, shifted
+from ort_py_array.parts import LARGE_PART, by_parts
 from ort_py_array.recurrent import check_shapes, layer_of
 from ort_py_array.recurrent_cells import Cell
 from ort_py_array.recurrent_layers import run_layer
 from ort_py_array.recurrent_standard import Product, Standard, in_standard_form, in_standard_order
-from ort_py_array.saturation import centred
+from ort_py_array.saturation import centred, centred_by_parts
 
 __all__ = ["KERNELS", "dynamic_quantize_lstm"]
 
@@ -77,6 +79,19 @@ class _Weights:
         else:  # no sum can leave the integers that float32 holds
             product = xp.matmul(x, weights) if out is None else xp.matmul(x, weights, out=out)
         return xp.multiply(product, self._scales[direction] * scale, out=product if out is None else out)
+
+    def times_rows(self, direction: int, x: Array, scale: Array) -> Array:
+        """`times_quantized` of rows that may be many."""
+        columns = self._values.shape[2]
+        if x.shape[0] * columns <= LARGE_PART or self._ctx.device != HOST:
+            return self.times_quantized(direction, x, scale)
+        y = self._ctx.xp.empty((x.shape[0], columns), self._ctx.xp.float32)
+
+        def part(start: int, stop: int) -> None:
+            y[start:stop] = self.times_quantized(direction, x[start:stop], scale)
+
+        self._ctx.parallel_for(x.shape[0], max(1, LARGE_PART // columns), part)
+        return y
 
 
 def _check_parameter(ctx: KernelContext, name: str, label: str, w: Array, parameter: Array) -> None:
@@ -170,13 +185,17 @@ def dynamic_quantize_lstm(ctx: KernelContext) -> KernelCallable:
             cells = [replace(cell, peepholes=tuple(p[d, part] for part in parts)) for d, cell in enumerate(cells)]
         quantized: list[tuple[Array, Array]] = []
 
+        def add(y: Array, summand: Array) -> None:
+            xp.add(y, summand, y)
+
         def project(flat: Array, d: int) -> Array:
+            ctx.check_allocation((flat.shape[0], 4 * hidden), xp.float32)
             if not quantized:  # one scale for all of X, whatever the direction
-                quantized.append(centred(xp, flat))
-            y = weights.times_quantized(d, *quantized[0])
+                quantized.append(centred_by_parts(ctx, flat))
+            y = weights.times_rows(d, *quantized[0])
             if b is not None:
                 bias = b[d, : 4 * hidden] + b[d, 4 * hidden :]
-                y += in_standard_form(xp, "LSTM", bias) if standard else bias
+                by_parts(ctx, add, y, in_standard_form(xp, "LSTM", bias) if standard else bias)
             return y
 
         return run_layer(ctx, "LSTM", layer.batch_first, cells, project, x, lengths, h, c)

@@ -17,6 +17,7 @@ from ort_py.errors import InvalidArgument
 from ort_py_array.checks import index_error, normalized_axis, shape_error
 from ort_py_array.contrib.row_normalization import RowMaker, Rows, normalize_rows
 from ort_py_array.contrib.schemas.notation import DOMAIN
+from ort_py_array.parts import converted
 from ort_py_array.precision import is_narrow, widened
 from ort_py_array.row_norms import row_kernel, sum_kernel
 
@@ -160,7 +161,8 @@ def simplified_layer_normalization(
     dtype = xp.float64 if stash_type == DataType.DOUBLE or x.dtype == xp.float64 else xp.float32
 
     def make(start: int, stop: int) -> Array:
-        return rows[start:stop].astype(dtype, copy=False)
+        some = rows[start:stop]
+        return some if some.dtype == dtype else converted(ctx, some, dtype)
 
     outs = () if out is None else out if isinstance(out, tuple) else (out,)
     statistic = (*x.shape[:first], *(1,) * (x.ndim - first))

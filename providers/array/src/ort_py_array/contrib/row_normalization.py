@@ -16,7 +16,7 @@ from ort_py.contracts.kernel import KernelContext
 from ort_py.devices import HOST
 from ort_py.errors import InvalidArgument
 from ort_py.lazy_dataclass import dataclass
-from ort_py_array.precision import widened
+from ort_py_array.parts import LARGE_PART, assign, by_parts, widened_by_parts
 
 __all__ = ["RowMaker", "Rows", "normalize_rows"]
 
@@ -82,8 +82,12 @@ def normalize_rows(
             if statistic is not None:  # of rows without entries
                 statistic[...] = xp.nan
         return
-    factor = widened(xp, scale.reshape(-1))
-    summand = None if shift is None else widened(xp, shift.reshape(-1))
+    factor = widened_by_parts(ctx, scale.reshape(-1))
+    summand = None if shift is None else widened_by_parts(ctx, shift.reshape(-1))
+    if width > LARGE_PART and ctx.device == HOST:
+        for row in range(count):
+            _wide_row(ctx, results, row, make(row, row + 1), factor, summand, epsilon, simplified=simplified)
+        return
     step = max(1, _ELEMENTS // width) if ctx.device == HOST else count
 
     def part(start: int, stop: int) -> None:
@@ -110,6 +114,43 @@ def normalize_rows(
         part(0, count)
     else:
         ctx.parallel_for(count, step, part)
+
+
+def _wide_row(
+    ctx: KernelContext,
+    results: Rows,
+    row: int,
+    rows: Array,
+    factor: Array,
+    summand: Array | None,
+    epsilon: float,
+    *,
+    simplified: bool,
+) -> None:
+    """Write one row of `normalize_rows` that is so long that each step is taken in parts."""
+    xp, place = ctx.xp, slice(row, row + 1)
+    if results.total is not None:
+        assign(ctx, results.total[place], rows)
+    ctx.check_time()
+    mean = _mean(xp, rows) if not simplified or results.mean is not None else None
+    centre = 0 if mean is None or simplified else mean
+    squares = xp.zeros((), rows.dtype)
+    for first in range(0, rows.shape[1], LARGE_PART):
+        ctx.check_time()
+        some = rows[:, first : first + LARGE_PART] - centre
+        squares += xp.dot(some.reshape(-1), some.reshape(-1))
+    inverse = 1 / xp.sqrt(squares / rows.dtype.type(rows.shape[1]) + rows.dtype.type(epsilon))
+
+    def step(out: Array, some: Array, scale: Array, *shift: Array) -> None:
+        y = (some - centre) * inverse
+        xp.multiply(y, scale, y)
+        out[...] = xp.add(y, shift[0], y) if shift else y
+
+    by_parts(ctx, step, results.y[place], rows, factor, *(() if summand is None else (summand,)))
+    if results.mean is not None:
+        results.mean[place] = mean
+    if results.inverse is not None:
+        results.inverse[place] = inverse
 
 
 def _mean(xp: Any, rows: Array) -> Array:

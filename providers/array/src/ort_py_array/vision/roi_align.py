@@ -17,13 +17,17 @@ from ort_py.devices import HOST
 from ort_py.errors import InvalidArgument, Location
 from ort_py.lazy_dataclass import dataclass
 from ort_py_array.checks import shape_error
-from ort_py_array.precision import rounded, widened
+from ort_py_array.parts import LARGE_PART, by_parts
+from ort_py_array.precision import is_narrow, rounded, widened
 
 __all__ = ["KERNELS", "check_regions", "roi_align"]
 
 _ELEMENTS = 1 << 17
 """Gathered elements of a block on the host, as in `grid_sample`."""
 _DEVICE_ELEMENTS = 1 << 24
+
+_REGIONS = 1 << 16
+"""Regions that are looked at together."""
 
 _TRANSFORMATIONS = ("half_pixel", "output_half_pixel")
 _MODES = ("avg", "max")
@@ -137,11 +141,17 @@ def roi_align(ctx: KernelContext) -> KernelCallable:
         ctx.check_allocation(shape, x.dtype)
         if 0 in shape or x.size == 0:
             return xp.zeros(shape, x.dtype)
-        regions = widened(np, rois)
+        out = xp.zeros(shape, x.dtype)
+        pixels = _pixels(ctx, x)
+        for start in range(0, rois.shape[0], _REGIONS):
+            some = slice(start, start + _REGIONS)
+            check_regions(rois[some], ctx.node.location, start)
+            pool(x, pixels, widened(np, rois[some]), batch[some], out[some])
+        return out
+
+    def pool(x: Array, pixels: Array, regions: Any, batch: Any, out: Array) -> None:
         rows = _Axis.of(node, regions[:, 1], regions[:, 3], node.height)
         columns = _Axis.of(node, regions[:, 0], regions[:, 2], node.width)
-        out = xp.zeros(shape, x.dtype)
-        pixels = xp.ascontiguousarray(xp.moveaxis(widened(xp, x), 1, -1)).reshape((-1, x.shape[1]))
         first = batch * (x.shape[2] * x.shape[3])
         for down, across, members in _grouped(rows.counts, columns.counts):
             # What a loop over samples would take in time, and the positions in memory.
@@ -157,9 +167,22 @@ def roi_align(ctx: KernelContext) -> KernelCallable:
                     _pool(ctx, group, pixels, out, some, bins, samples)
 
             ctx.parallel_for(len(parts), 1, part)
-        return out
 
     return run
+
+
+def _pixels(ctx: KernelContext, x: Array) -> Array:
+    """The pixels of all pictures, a row of channels for each, in the type to compute in."""
+    xp = ctx.xp
+    if x.size <= LARGE_PART or ctx.device != HOST:
+        return xp.ascontiguousarray(xp.moveaxis(widened(xp, x), 1, -1)).reshape((-1, x.shape[1]))
+    last = xp.moveaxis(x, 1, -1)
+    pixels = xp.empty(last.shape, xp.float32 if is_narrow(x.dtype) else x.dtype)
+
+    def step(target: Array, some: Array) -> None:
+        target[...] = widened(xp, some)
+
+    return by_parts(ctx, step, pixels, last).reshape((-1, x.shape[1]))
 
 
 def _grouped(down: Any, across: Any) -> list[tuple[int, int, Any]]:
@@ -245,19 +268,19 @@ def _check(ctx: KernelContext, x: Array, rois: Any, batch: Any) -> None:
             where=where,
             fix=f"Indices must be in [0, {x.shape[0] - 1}]." if x.shape[0] else "The batch is empty.",
         )
-    check_regions(rois, where)
 
 
-def check_regions(rois: Any, where: Location) -> None:
-    """Refuse coordinates that would overflow.
+def check_regions(rois: Any, where: Location, first: int = 0) -> None:
+    """Refuse coordinates that would overflow; `first` is the number of the first region.
 
     Raises:
         InvalidArgument: One is NaN, infinite, or far beyond every picture.
     """
     wrong = ~(np.abs(widened(np, rois)) < _FARTHEST)
     if wrong.any():
+        number = first + int(np.nonzero(wrong)[0][0])
         raise InvalidArgument(
-            f"Region {int(np.nonzero(wrong)[0][0])} has a number that is not finite, or larger than {_FARTHEST:g}.",
+            f"Region {number} has a number that is not finite, or larger than {_FARTHEST:g}.",
             where=where,
             fix="Check what computes the regions.",
         )
