@@ -1,4 +1,4 @@
-"""What other code left in the processor's registers does not decide who answers a run."""
+"""Leftovers of other code in the processor's registers do not decide who answers a run."""
 
 from __future__ import annotations
 

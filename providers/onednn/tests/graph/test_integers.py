@@ -1,4 +1,4 @@
-"""What integers of a quantised model stand for."""
+"""Real numbers that integers of a quantised model stand for."""
 
 from __future__ import annotations
 
