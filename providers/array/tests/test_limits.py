@@ -166,6 +166,26 @@ def test_a_call_that_nothing_interrupts_is_estimated(
         call(op_type, inputs, attributes, context=Timed)
 
 
+class Estimating(Timed):
+    """Refuses the first step that is estimated, and says how long it would take."""
+
+    def check_time(self, ahead: float = 0.0) -> None:
+        if ahead:
+            raise LimitError(str(ahead))
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.int16, np.uint16], ids=str)
+def test_counting_small_integers_is_estimated_by_their_number(dtype: Any) -> None:
+    """NumPy compares float32, once for each doubling of the length."""
+    seconds = []
+    for kind in (dtype, np.float32):
+        x = np.broadcast_to(kind(0), (1 << 26,))
+        with pytest.raises(LimitError) as caught:
+            call("TopK", [x, np.array([1 << 25])], {}, context=Estimating)
+        seconds.append(float(str(caught.value).split()[0]))
+    assert seconds[1] == pytest.approx(26 * seconds[0])
+
+
 @pytest.mark.parametrize(
     ("op_type", "inputs", "attributes"),
     [

@@ -156,9 +156,14 @@ def eye_like(ctx: KernelContext, x: Array, *, dtype: int | None = None, k: int =
         )
     kind = x.dtype if dtype is None else numpy_dtype(dtype)
     ctx.check_allocation(x.shape, kind)
-    xp, (rows, columns) = ctx.xp, x.shape
+    rows, columns = x.shape
     if x.size <= LARGE_PART or ctx.device != HOST:
-        return xp.eye(rows, columns, k, kind)
+        return ctx.xp.eye(rows, columns, k, kind)
+    return _eye_by_parts(ctx, rows, columns, k, kind)
+
+
+def _eye_by_parts(ctx: KernelContext, rows: int, columns: int, k: int, kind: Any) -> Array:
+    xp = ctx.xp
     y = xp.zeros((rows, columns), kind)  # its memory is not touched before ones are written to it
 
     def part(start: int, stop: int) -> None:

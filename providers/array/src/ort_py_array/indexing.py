@@ -6,7 +6,6 @@ once, because a flat position that wraps would be another, existing element.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from math import prod
 from typing import Any
 
@@ -114,55 +113,45 @@ def row_positions(ctx: KernelContext, shape: tuple[int, ...], indices: Array, ba
             [shape, indices.shape],
         )
     indexed = tuple(shape[batch_dims : batch_dims + depth])
-
-    def positions(tuples: Array) -> Any:
-        rows: Any = None
-        for place, (size, stride) in enumerate(zip(indexed, _strides(indexed), strict=True)):
-            column = tuples[..., place]
-            column = _from_front(xp, column, size, _least(ctx, column, size, batch_dims + place))
-            if stride != 1:
-                column = xp.multiply(column, stride)
-            rows = column if rows is None else xp.add(rows, column)
-        return xp.zeros(tuples.shape[:-1], xp.int64) if rows is None else rows
-
     batch_shape = tuple(shape[:batch_dims])
     if indices.size > LARGE_PART and ctx.device == HOST:
-        return _rows_by_parts(ctx, positions, indices, batch_shape, prod(indexed))
-    rows = positions(indices)
+        return _rows_by_parts(ctx, indexed, indices, batch_shape)
+    rows = _rows_of(ctx, indexed, indices, batch_dims)
     if batch_shape:
         batch = xp.multiply(xp.arange(prod(batch_shape), dtype=xp.int64), prod(indexed))
         rows = xp.add(rows, batch.reshape(batch_shape + (1,) * (rows.ndim - batch_dims)))
     return rows
 
 
-def _rows_by_parts(
-    ctx: KernelContext, positions: Callable[[Array], Array], indices: Array, batch_shape: tuple[int, ...], count: int
-) -> Array:
-    """`row_positions` of many tuples.
-
-    Args:
-        ctx: Context of the node.
-        positions: Gives the rows that tuples name, in their own entry of the batch.
-        indices: The tuples.
-        batch_shape: The first axes of `indices`.
-        count: Rows of an entry of the batch.
-    """
+def _rows_of(ctx: KernelContext, indexed: tuple[int, ...], tuples: Array, first: int) -> Array:
+    """The rows that tuples of indices into axes of the sizes `indexed` name, in their own entry of the batch."""
     xp = ctx.xp
+    rows: Any = None
+    for place, (size, stride) in enumerate(zip(indexed, _strides(indexed), strict=True)):
+        column = tuples[..., place]
+        column = _from_front(xp, column, size, _least(ctx, column, size, first + place))
+        if stride != 1:
+            column = xp.multiply(column, stride)
+        rows = column if rows is None else xp.add(rows, column)
+    return xp.zeros(tuples.shape[:-1], xp.int64) if rows is None else rows
+
+
+def _rows_by_parts(ctx: KernelContext, indexed: tuple[int, ...], indices: Array, batch_shape: tuple[int, ...]) -> Array:
+    """`row_positions` of many tuples, the first axes of which are those of a batch."""
+    xp, count = ctx.xp, prod(indexed)
     tuples = indices.reshape((-1, indices.shape[-1]))
     flat = xp.empty((tuples.shape[0],), xp.int64)
 
     def part(start: int, stop: int) -> None:
-        flat[start:stop] = positions(tuples[start:stop])
+        flat[start:stop] = _rows_of(ctx, indexed, tuples[start:stop], len(batch_shape))
 
     ctx.parallel_for(flat.size, LARGE_PART // tuples.shape[1] or 1, part)
     rows = flat.reshape(indices.shape[:-1])
-
-    def add(target: Array, start: Array) -> None:
-        xp.add(target, start, target)
-
     for axis, stride in enumerate(_strides(batch_shape)):
         starts = xp.multiply(xp.arange(batch_shape[axis], dtype=xp.int64), stride * count)
-        by_parts(ctx, add, rows, starts.reshape((-1,) + (1,) * (rows.ndim - axis - 1)))
+        by_parts(
+            ctx, lambda out, start: xp.add(out, start, out), rows, starts.reshape((-1,) + (1,) * (rows.ndim - axis - 1))
+        )
     return rows
 
 

@@ -391,6 +391,12 @@ def mean_variance_normalization(ctx: KernelContext, x: Array, *, axes: tuple[int
     xp = ctx.xp
     chosen = tuple(normalized_axis(axis, x.ndim, ctx.node.location) for axis in axes)
     wide = widened_by_parts(ctx, x)
+    least = wide.dtype.type(1e-9)
+    if wide.size <= LARGE_PART or ctx.device != HOST:
+        centered = wide - mean_along(xp, wide, chosen)
+        deviation = xp.sqrt(mean_along(xp, xp.multiply(centered, centered), chosen))
+        centered /= deviation + least
+        return rounded(centered, x.dtype)
     centered, squares = xp.empty(wide.shape, wide.dtype), xp.empty(wide.shape, wide.dtype)
 
     def squared(target: Array, centre: Array, some: Array, mean: Array) -> None:
@@ -402,5 +408,5 @@ def mean_variance_normalization(ctx: KernelContext, x: Array, *, axes: tuple[int
 
     by_parts(ctx, squared, squares, centered, wide, mean_along(xp, wide, chosen))
     ctx.check_time()
-    by_parts(ctx, divided, centered, xp.sqrt(mean_along(xp, squares, chosen)) + wide.dtype.type(1e-9))
+    by_parts(ctx, divided, centered, xp.sqrt(mean_along(xp, squares, chosen)) + least)
     return rounded_by_parts(ctx, centered, x.dtype)

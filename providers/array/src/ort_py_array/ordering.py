@@ -33,7 +33,8 @@ def _top(ctx: KernelContext, x: Array, k: int, axis_given: int, largest: int) ->
     if indices is None:
         order = _order(ctx, x, axis, largest=bool(largest))
         indices = xp.ascontiguousarray(order[(*(slice(None),) * axis, slice(0, k))])
-    ctx.check_time()
+    if x.size > LARGE_PART:
+        ctx.check_time()
     return xp.ascontiguousarray(xp.take_along_axis(x, indices, axis)), indices
 
 
@@ -42,9 +43,9 @@ def _order(ctx: KernelContext, x: Array, axis: int, *, largest: bool) -> Array:
     xp, size = ctx.xp, x.shape[axis]
     count = x.size // max(1, size)
     if ctx.device != HOST or count == 1 or x.size < _BLOCK:
-        ahead_of_sort(ctx, count, size)
+        ahead_of_sort(ctx, count, size, x.dtype)
         return _sorted_indices(xp, x, axis, largest=largest)
-    ahead_of_sort(ctx, 1, size)
+    ahead_of_sort(ctx, 1, size, x.dtype)
     rows = xp.ascontiguousarray(xp.swapaxes(x, axis, -1))
     flat = rows.reshape((count, size))
     order = xp.empty(flat.shape, xp.int64)
@@ -75,13 +76,14 @@ def _few_of_many(ctx: KernelContext, x: Array, k: int, axis: int, *, largest: bo
     elements, so worse elements can be left out. For evenly spread data, little more than k elements remain; in the
     worst case, all remain and are sorted.
     """
-    xp = ctx.xp
-    moved = contiguous(ctx, xp.swapaxes(x, axis, -1))
-    rows = moved.reshape((-1, x.shape[axis]))
-    count, size = rows.shape
-    if rows.size <= LARGE_PART:
-        chosen = _few_of_rows(ctx, rows, k, largest=largest)
+    xp, moved = ctx.xp, ctx.xp.swapaxes(x, axis, -1)
+    if x.size <= LARGE_PART:
+        moved = xp.ascontiguousarray(moved)
+        chosen = _few_of_rows(ctx, moved.reshape((-1, x.shape[axis])), k, largest=largest)
     else:
+        moved = contiguous(ctx, moved)
+        rows = moved.reshape((-1, x.shape[axis]))
+        count, size = rows.shape
         chosen = xp.empty((count, k), xp.int64)
         step = max(1, LARGE_PART // size)
         for first in range(0, count, step):
@@ -98,20 +100,23 @@ def _few_of_many(ctx: KernelContext, x: Array, k: int, axis: int, *, largest: bo
 def _few_of_rows(ctx: KernelContext, rows: Array, k: int, *, largest: bool) -> Array | None:
     """`_few_of_many` for the rows of a matrix."""
     xp, (count, size) = ctx.xp, rows.shape
-    look = ctx.check_time if rows.size > LARGE_PART else _no_look
+    large = rows.size > LARGE_PART
     groups = min(_GROUPS * k, size // 2)
     even = size // groups * groups
     dealt, rest = rows[:, :even].reshape((count, -1, groups)), rows[:, even:]
     best = dealt.max(axis=1) if largest else dealt.min(axis=1)
     last = groups - k if largest else k - 1
-    look()
+    if large:
+        ctx.check_time()
     border = xp.partition(best, last, axis=-1)[:, last : last + 1]
     candidates = xp.greater_equal(rows, border) if largest else xp.less_equal(rows, border)
     if not xp.all(xp.equal(best, best)).item() or not xp.all(xp.equal(rest, rest)).item():
         return None
-    look()
+    if large:
+        ctx.check_time()
     found = xp.flatnonzero(candidates)
-    ahead_of_sort(ctx, 1, found.size)
+    if large:
+        ahead_of_sort(ctx, 1, found.size, rows.dtype)
     found = xp.take(found, _sorted_indices(xp, xp.take(rows.reshape(-1), found), 0, largest=largest))
     row = found // size
     if count > 1:  # by row, and in a row as they are
@@ -120,10 +125,6 @@ def _few_of_rows(ctx: KernelContext, rows: Array, k: int, *, largest: bool) -> A
     starts = xp.searchsorted(row, xp.arange(count))
     places = starts.reshape((-1, 1)) + xp.arange(k)
     return (xp.take(found, places) % size).astype(xp.int64)
-
-
-def _no_look() -> None:
-    """Do nothing: the elements are few."""
 
 
 _GROUPS = 8

@@ -10,7 +10,7 @@ from typing import Any
 from ort_py.contracts.graph_view import Array
 from ort_py.contracts.kernel import KernelContext
 from ort_py.devices import HOST
-from ort_py_array.parts import LARGE_PART, by_parts
+from ort_py_array.parts import by_parts
 from ort_py_array.precision import rounded
 
 __all__ = [
@@ -127,36 +127,26 @@ def centred(xp: Any, x: Array) -> tuple[Array, Array]:
     """
     if not x.size:
         return x, xp.float32(1)
-    least, scale = _centre(xp, x)
+    low = xp.minimum(x.min(), 0)
+    scale = (xp.maximum(x.max(), 0) - low) / xp.float32(255)
+    scale = scale + (scale == 0)  # 1 in the place of 0
     y = xp.divide(x, scale)
-    _steps(xp, y, least)
+    xp.rint(y, out=y)
+    least = xp.maximum(xp.rint(low / scale), xp.float32(-255))
+    xp.maximum(y, least, out=y)
+    xp.minimum(y, least + xp.float32(255), out=y)
     return y, scale
 
 
 def centred_by_parts(ctx: KernelContext, x: Array) -> tuple[Array, Array]:
-    """`centred` of arrays that may be large."""
+    """`centred` of large arrays."""
     xp = ctx.xp
-    if x.size <= LARGE_PART or ctx.device != HOST:
-        return centred(xp, x)
-    least, scale = _centre(xp, x)
+    (least, _), scale = centred(xp, xp.stack((xp.minimum(x.min(), 0), x.max())))
 
     def step(out: Array, some: Array) -> None:
         xp.divide(some, scale, out)
-        _steps(xp, out, least)
+        xp.rint(out, out=out)
+        xp.maximum(out, least, out=out)
+        xp.minimum(out, least + xp.float32(255), out=out)
 
     return by_parts(ctx, step, xp.empty(x.shape, xp.float32), x), scale
-
-
-def _centre(xp: Any, x: Array) -> tuple[Array, Array]:
-    """The least integer, and the scale."""
-    low = xp.minimum(x.min(), 0)
-    scale = (xp.maximum(x.max(), 0) - low) / xp.float32(255)
-    scale = scale + (scale == 0)  # 1 in the place of 0
-    return xp.maximum(xp.rint(low / scale), xp.float32(-255)), scale
-
-
-def _steps(xp: Any, y: Array, least: Array) -> None:
-    """Round quotients and cut them to 256 integers, in place."""
-    xp.rint(y, out=y)
-    xp.maximum(y, least, out=y)
-    xp.minimum(y, least + xp.float32(255), out=y)

@@ -13,9 +13,10 @@ import numpy as np
 
 from ort_py.contracts.graph_view import Array
 from ort_py.contracts.kernel import KernelCallable, KernelContext, KernelDef
+from ort_py.devices import HOST
 from ort_py.errors import InvalidArgument
 from ort_py_array.classic_ml.declarations import NUMBERS, definition, feature_rows
-from ort_py_array.parts import by_parts, converted
+from ort_py_array.parts import LARGE_PART, by_parts, converted
 
 __all__ = ["KERNELS", "binarizer", "imputer", "normalizer", "scaler"]
 
@@ -28,23 +29,10 @@ def normalizer(ctx: KernelContext) -> KernelCallable:
     """
     xp, node = ctx.xp, ctx.node
     norm = node.attributes.get("norm", "MAX")
-
-    def made(step: Callable[..., Any], *inputs: Array) -> Array:
-        return by_parts(ctx, step, xp.empty(inputs[0].shape, xp.float32), *inputs)
-
-    def magnitude(out: Array, some: Array) -> None:
-        xp.abs(some, out)
-
-    def square(out: Array, some: Array) -> None:
-        xp.multiply(some, some, out)
-
-    def divide(out: Array, some: Array, by: Array) -> None:
-        xp.divide(some, by, out)
-
     sizes: dict[str, Callable[[Array], Array]] = {
         "MAX": lambda rows: rows.max(axis=1, keepdims=True),
-        "L1": lambda rows: made(magnitude, rows).sum(axis=1, keepdims=True),
-        "L2": lambda rows: xp.sqrt(made(square, rows).sum(axis=1, keepdims=True)),
+        "L1": lambda rows: xp.abs(rows).sum(axis=1, keepdims=True),
+        "L2": lambda rows: xp.sqrt((rows * rows).sum(axis=1, keepdims=True)),
     }
     if norm not in sizes:
         raise InvalidArgument(f"norm is '{norm}'.", where=node.location, fix="Use MAX, L1 or L2.")
@@ -52,15 +40,33 @@ def normalizer(ctx: KernelContext) -> KernelCallable:
 
     def run(x: Array) -> Array:
         rows = feature_rows(x, node)
-        if rows.dtype != xp.float32:
-            rows = converted(ctx, rows, xp.float32)
+        if rows.size > LARGE_PART and ctx.device == HOST:
+            return _normalized_by_parts(ctx, rows, norm).reshape(x.shape)
+        rows = rows.astype(xp.float32, copy=False)
         if rows.size:
             size = size_of(rows)
             size += size == 0  # a row that is divided by 1 stays
-            rows = made(divide, rows, size)
+            rows = rows / size
         return rows.reshape(x.shape)
 
     return run
+
+
+def _normalized_by_parts(ctx: KernelContext, rows: Array, norm: str) -> Array:
+    """Many rows, or long ones, divided by their norms."""
+    xp = ctx.xp
+    rows = rows if rows.dtype == xp.float32 else converted(ctx, rows, xp.float32)
+    out = xp.empty(rows.shape, xp.float32)
+    if norm == "MAX":
+        size = rows.max(axis=1, keepdims=True)
+    elif norm == "L1":
+        size = by_parts(ctx, lambda target, some: xp.abs(some, target), out, rows).sum(axis=1, keepdims=True)
+    else:
+        by_parts(ctx, lambda target, some: xp.multiply(some, some, target), out, rows)
+        size = xp.sqrt(out.sum(axis=1, keepdims=True))
+    ctx.check_time()
+    size += size == 0
+    return by_parts(ctx, lambda target, some, by: xp.divide(some, by, target), out, rows, size)
 
 
 def scaler(ctx: KernelContext) -> KernelCallable:

@@ -46,18 +46,25 @@ def cdist(ctx: KernelContext, a: Array, b: Array, *, metric: str = "sqeuclidean"
         raise shape_error("CDist needs two matrices of the same width.", ctx.node.location, [a.shape, b.shape])
     ctx.check_allocation((a.shape[0], b.shape[0]), xp.float64)
     ahead_of_product(ctx, 2.0 * a.shape[0] * b.size)  # the estimate is for float32, which is twice as fast
-    left, right = (converted(ctx, one, xp.float64) for one in (a, b))
+    large = (a.size > LARGE_PART or b.size > LARGE_PART) and ctx.device == HOST
+    if large:
+        left, right = converted(ctx, a, xp.float64), converted(ctx, b, xp.float64)
+    else:
+        left, right = a.astype(xp.float64), b.astype(xp.float64)
     if right.size:
         centre = xp.mean(right, axis=0)
         centre = xp.where(xp.isfinite(centre), centre, 0.0)
-
-        def subtract(out: Array, by: Array) -> None:
-            xp.subtract(out, by, out)
-
         ctx.check_time()
-        for one in (left, right):
-            by_parts(ctx, subtract, one, centre)
-    lengths = _squared_lengths(ctx, left), _squared_lengths(ctx, right).reshape(-1)
+        if large:
+            for one in (left, right):
+                by_parts(ctx, lambda out, by: xp.subtract(out, by, out), one, centre)
+        else:
+            left, right = left - centre, right - centre
+            ctx.check_time()
+    if large:
+        lengths = _squared_lengths(ctx, left), _squared_lengths(ctx, right).reshape(-1)
+    else:
+        lengths = xp.sum(left * left, axis=1, keepdims=True), xp.sum(right * right, axis=1)
     squares = xp.empty((a.shape[0], b.shape[0]), xp.float64)
 
     def part(start: int, stop: int) -> None:
@@ -75,14 +82,12 @@ def cdist(ctx: KernelContext, a: Array, b: Array, *, metric: str = "sqeuclidean"
         ctx.parallel_for(a.shape[0], max(1, _PART // max(1, b.size)), part)
     else:
         part(0, a.shape[0])
-    return rounded_by_parts(ctx, squares, a.dtype)
+    return rounded_by_parts(ctx, squares, a.dtype) if large else squares.astype(a.dtype, copy=False)
 
 
 def _squared_lengths(ctx: KernelContext, rows: Array) -> Array:
     """The sum of the squares of each row, as a column."""
     xp = ctx.xp
-    if rows.size <= LARGE_PART or ctx.device != HOST:
-        return xp.sum(rows * rows, axis=1, keepdims=True)
     lengths = xp.empty((rows.shape[0], 1), xp.float64)
 
     def part(start: int, stop: int) -> None:

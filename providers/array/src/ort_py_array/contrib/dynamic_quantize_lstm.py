@@ -81,10 +81,8 @@ class _Weights:
         return xp.multiply(product, self._scales[direction] * scale, out=product if out is None else out)
 
     def times_rows(self, direction: int, x: Array, scale: Array) -> Array:
-        """`times_quantized` of rows that may be many."""
+        """`times_quantized` of many rows."""
         columns = self._values.shape[2]
-        if x.shape[0] * columns <= LARGE_PART or self._ctx.device != HOST:
-            return self.times_quantized(direction, x, scale)
         y = self._ctx.xp.empty((x.shape[0], columns), self._ctx.xp.float32)
 
         def part(start: int, stop: int) -> None:
@@ -185,17 +183,20 @@ def dynamic_quantize_lstm(ctx: KernelContext) -> KernelCallable:
             cells = [replace(cell, peepholes=tuple(p[d, part] for part in parts)) for d, cell in enumerate(cells)]
         quantized: list[tuple[Array, Array]] = []
 
-        def add(y: Array, summand: Array) -> None:
-            xp.add(y, summand, y)
-
         def project(flat: Array, d: int) -> Array:
-            ctx.check_allocation((flat.shape[0], 4 * hidden), xp.float32)
+            large = max(flat.shape[0] * 4 * hidden, flat.size) > LARGE_PART and ctx.device == HOST
+            if large:
+                ctx.check_allocation((flat.shape[0], 4 * hidden), xp.float32)
             if not quantized:  # one scale for all of X, whatever the direction
-                quantized.append(centred_by_parts(ctx, flat))
-            y = weights.times_rows(d, *quantized[0])
+                quantized.append(centred_by_parts(ctx, flat) if large else centred(xp, flat))
+            y = weights.times_rows(d, *quantized[0]) if large else weights.times_quantized(d, *quantized[0])
             if b is not None:
                 bias = b[d, : 4 * hidden] + b[d, 4 * hidden :]
-                by_parts(ctx, add, y, in_standard_form(xp, "LSTM", bias) if standard else bias)
+                bias = in_standard_form(xp, "LSTM", bias) if standard else bias
+                if large:
+                    by_parts(ctx, lambda out, summand: xp.add(out, summand, out), y, bias)
+                else:
+                    y += bias
             return y
 
         return run_layer(ctx, "LSTM", layer.batch_first, cells, project, x, lengths, h, c)

@@ -137,13 +137,18 @@ def roi_align(ctx: KernelContext) -> KernelCallable:
 
     def run(x: Array, rois: Any, batch: Any) -> Array:
         _check(ctx, x, rois, batch)
-        shape = (rois.shape[0], x.shape[1], node.height, node.width)
+        count = rois.shape[0]
+        shape = (count, x.shape[1], node.height, node.width)
         ctx.check_allocation(shape, x.dtype)
         if 0 in shape or x.size == 0:
             return xp.zeros(shape, x.dtype)
         out = xp.zeros(shape, x.dtype)
         pixels = _pixels(ctx, x)
-        for start in range(0, rois.shape[0], _REGIONS):
+        if count <= _REGIONS:
+            check_regions(rois, ctx.node.location)
+            pool(x, pixels, widened(np, rois), batch, out)
+            return out
+        for start in range(0, count, _REGIONS):
             some = slice(start, start + _REGIONS)
             check_regions(rois[some], ctx.node.location, start)
             pool(x, pixels, widened(np, rois[some]), batch[some], out[some])
