@@ -1,8 +1,9 @@
-"""Ctrl-C while a session is created."""
+"""Ctrl-C and cancellation while a session is created."""
 
 from __future__ import annotations
 
 import gc
+import pkgutil
 import sys
 from collections.abc import Iterator
 from typing import Any
@@ -12,6 +13,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import ort_py as ort
+from ort_py.engine.assembly import Assembler
 
 
 @pytest.fixture
@@ -55,3 +57,36 @@ def test_an_interrupted_last_step_is_released_without_a_word(
         ort.InferenceSession(_model())
     gc.collect()
     assert seen == []
+
+
+@pytest.mark.parametrize("place", ["ort_py.engine.partitioning.partition", "ort_py.engine.assembly.build_plan"])
+@pytest.mark.parametrize("level", [0, 99])
+def test_placing_and_planning_belong_to_loading(place: str, level: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Loading that is cancelled, or takes too long, when transforms are done ends all the same."""
+    options = ort.SessionOptions()
+    options.graph_optimization_level = ort.GraphOptimizationLevel(level)
+    genuine = pkgutil.resolve_name(place)
+
+    def cancelling(*arguments: Any) -> Any:
+        options.set_load_cancellation_flag(True)
+        return genuine(*arguments)
+
+    monkeypatch.setattr(place, cancelling)
+    with pytest.raises(ort.ModelLoadCanceled):
+        ort.InferenceSession(_model(), options)
+
+
+def test_compiling_does_not_belong_to_loading(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Compilers for devices take minutes; the clock stands still while they run."""
+    options = ort.SessionOptions()
+    genuine = Assembler._compile
+
+    def cancelling(*arguments: Any) -> Any:
+        options.set_load_cancellation_flag(True)
+        compiled = genuine(*arguments)
+        options.set_load_cancellation_flag(False)
+        return compiled
+
+    monkeypatch.setattr(Assembler, "_compile", cancelling)
+    x = np.zeros((2, 32), np.float32)
+    np.testing.assert_array_equal(ort.InferenceSession(_model(), options).run(None, {"x": x})[0], x)

@@ -82,3 +82,25 @@ def test_no_deadline_without_a_limit() -> None:
     budget = Budget(Limits(load_seconds=None), clock=clock)
     clock.now = 1e9
     budget.check_time()
+
+
+def test_the_clock_stands_still_in_a_pause() -> None:
+    """What was left before goes on counting in blocks that resume, and nothing counts when the load has ended."""
+    clock = Clock()
+    budget = Budget(Limits(load_seconds=5), clock=clock)
+    clock.now = 3.0
+    budget.pause()
+    clock.now = 100.0
+    budget.check_time()
+    with budget.resumed():
+        clock.now = 101.0
+    clock.now = 200.0
+    budget.check_time()
+    with budget.resumed():
+        assert budget.seconds_left() == pytest.approx(1.0)
+    with pytest.raises(LimitError, match="takes longer than 5 s"), budget.resumed():
+        clock.now = 202.0
+    budget.end()
+    with budget.resumed():
+        clock.now = 1e9
+    budget.check_time()

@@ -105,16 +105,18 @@ def convex_groups(graph: GraphView, able: Iterable[int], *, joins_readers: bool 
 def _connected(near: Mapping[int, Sequence[int]], level: Sequence[int]) -> list[tuple[int, ...]]:
     """Groups of nodes of one level, each connected by way of its own nodes; `near` has the neighbours of each node."""
     groups: list[tuple[int, ...]] = []
-    left = dict.fromkeys(near)
-    while left:
-        group, pending = [], [next(iter(left))]
-        del left[pending[0]]
+    left = set(near)
+    for start in near:
+        if start not in left:
+            continue
+        group, pending = [], [start]
+        left.remove(start)
         while pending:
             index = pending.pop()
             group.append(index)
             for other in near[index]:
                 if other in left and level[other] == level[index]:
-                    del left[other]
+                    left.remove(other)
                     pending.append(other)
         groups.append(tuple(sorted(group)))
     return groups

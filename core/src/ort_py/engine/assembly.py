@@ -19,6 +19,7 @@ from ort_py.execution.compile_plan import compile_plan
 from ort_py.graph.weights.accounting import release_weights
 from ort_py.hooks.guard import describe
 from ort_py.lazy_dataclass import dataclass
+from ort_py.limits import checking_time
 from ort_py.memory.transfer import TransferTable
 from ort_py.options import reuses_memory
 from ort_py.planning.builder import build_plan, plan_region
@@ -87,14 +88,14 @@ class Assembler:
     on_declined: Callable[[Declined], None] | None = None
 
     def optimise(self, providers: Sequence[IExecutionProvider], report: LoadReport) -> None:
-        """Run the graph transforms of the session's level. The time for loading ends with them.
+        """Run the graph transforms of the session's level.
 
         Raises:
             LimitError: It was too short.
         """
         if int(self.options.graph_optimization_level) == 0:
             with report.stage("optimise"):
-                self.model.budget.end()
+                self.model.budget.pause()
                 return
         # Before the clock starts: importing does not count as work on this model.
         from ort_py.engine.preparation import optimise
@@ -102,7 +103,7 @@ class Assembler:
         with report.stage("optimise") as notes:
             schemas = self.schemas()
             done = optimise(self.model, self.options, schemas, self.contributions, self.services, providers, self.named)
-            self.model.budget.end()
+            self.model.budget.pause()
             report.optimisation = done
             notes.extend(done.lines())
 
@@ -114,15 +115,16 @@ class Assembler:
             write_optimised(self.model, self.options)
 
     def assemble(self, providers: Sequence[IExecutionProvider], report: LoadReport) -> Assembled:
-        """Partition, compile and plan.
+        """Partition, compile and plan. The time for loading ends with the first plan, and does not count compiling.
 
         Raises:
             KernelNotFoundError: No provider runs some nodes; lists every refusal.
             OrtPyError: A kernel refused its node, or a provider failed and may not be replaced.
+            LimitError: The time for loading was too short.
         """
         providers = list(providers)
         while True:
-            with report.stage("partition") as notes:
+            with report.stage("partition") as notes, self.model.budget.resumed():
                 from ort_py.engine.partitioning import assign
 
                 assignment = assign(
@@ -188,7 +190,8 @@ class Assembler:
         report: LoadReport,
     ) -> Assembled:
         try:
-            with report.stage("plan"):
+            budget = self.model.budget
+            with report.stage("plan"), budget.resumed(), checking_time(budget.check_kernel):
                 plan = build_plan(
                     self.model.graph,
                     PlanResources(
@@ -209,6 +212,7 @@ class Assembler:
                 program = compile_plan(plan, reuses_memory=reuses_memory(self.options))
                 release_weights(self.model)
                 self.model.node_types.clear()
+            budget.end()
         except BaseException:
             _close_all(compiled)
             raise

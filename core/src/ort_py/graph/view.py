@@ -152,6 +152,7 @@ class NodesView(GraphView):
         return self._position(value.producer)
 
     def consumers(self, name: str) -> Sequence[int]:
+        self.graph.model.budget.tick()
         found = self._readers.get(name)  # every provider asks, for every value
         if found is None:
             value = self.ir_value(name)

@@ -7,7 +7,8 @@ stopped at the limit and not after it.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from heapq import nlargest
 
 from ort_py.errors import LimitError, Location, MemoryLimitError, ModelLoadCanceled
@@ -50,6 +51,7 @@ class Budget:
         self._clock = clock
         self._cancelled = cancelled
         self._deadline = None if limits.load_seconds is None else clock() + limits.load_seconds
+        self._rest: tuple[float | None, Callable[[], bool] | None] = (None, None)
         self._seen = 0
         self._largest: list[tuple[int, str]] = []
 
@@ -164,9 +166,26 @@ class Budget:
         if ahead and left is not None and self.limits.load_seconds is not None:
             refuse_ahead(ahead, left, self.limits.load_seconds, "Limits.load_seconds")
 
-    def end(self) -> None:
-        """The model is loaded: what is done with it later has no time limit, and cannot be cancelled."""
+    def pause(self) -> None:
+        """Stop the clock: what is done until `resumed` has no time limit, and cannot be cancelled."""
+        self._rest = self.seconds_left(), self._cancelled
         self._deadline, self._cancelled = None, None
+
+    @contextmanager
+    def resumed(self) -> Iterator[None]:
+        """Let the clock run again while the block lasts, with the seconds that were left."""
+        left, self._cancelled = self._rest
+        self._deadline = None if left is None else self._clock() + left
+        try:
+            self.check_time()
+            yield
+            self.check_time()
+        finally:
+            self.pause()
+
+    def end(self) -> None:
+        """The model is loaded: whatever is done with it later has no time limit, and cannot be cancelled."""
+        self._deadline, self._cancelled, self._rest = None, None, (None, None)
 
     def check_time(self, where: Location | str = "") -> None:
         """Refuse to go on when the time for loading is over, or the caller wants it to end.

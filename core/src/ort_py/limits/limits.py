@@ -48,8 +48,8 @@ class Limits:
             models; a wrong `Expand` or `ConstantOfShape` asks for terabytes.
         total_memory_bytes: Constants, what kernels make of them, and the arrays of one run together. Unlimited: only
             the operator of a service knows what its machine has to spare. `SessionOptions.memory_limit_bytes` sets it.
-        load_seconds: Reading, checking, typing and optimising a model; not compiling for a device. Large models take
-            seconds; five minutes means that something does not end.
+        load_seconds: Reading, checking, typing, optimising, placing and planning a model; not compiling for a device.
+            Large models take seconds; five minutes means that something does not end.
         run_seconds: One `run()`. Unlimited: generating a text or a film takes as long as it takes.
         unchecked_regions: Whether compiled regions may hold nodes whose shapes and indices only their provider checks.
             What the engine can check itself is checked in any case.

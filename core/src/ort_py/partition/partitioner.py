@@ -43,7 +43,14 @@ def partition(
     """
     result = Assignment()
     whole: set[Graph] = set()
+    check_time = graph.model.budget.check_time
+
+    def on_error(provider: str, error: Exception) -> None:
+        check_time()  # where that is what went wrong, the provider is not to blame
+        on_provider_error(provider, error)
+
     for current in walk(graph):
+        check_time()
         if current in whole:
             continue  # inside a node that a provider runs whole
         view = ModelGraphView(current)
@@ -52,7 +59,7 @@ def partition(
             view,
             providers,
             kernels,
-            on_provider_error,
+            on_error,
             all_of_them=compares(providers, cost_model),
             barred={} if not barred else {i: barred[node] for i, node in enumerate(current.nodes) if node in barred},
         )
@@ -136,6 +143,7 @@ class _Placing:
     def _kernel(self, place: int, index: int) -> bool:
         """Give one node to a provider's kernel; False, with the reason, where it has no kernel for its claim."""
         answer = self.answers[place]
+        self.graph.model.budget.tick()
         match = self.kernels.find(answer.provider.name, self.view.nodes[index])
         if match.kernel is None:
             self.choice.reasons[place, index] = (

@@ -6,7 +6,7 @@ run: an output is safe where its chain of possible views ends at a value that so
 
 from __future__ import annotations
 
-from ort_py.graph.ir import Graph, Value
+from ort_py.graph.ir import Graph, Node, Value
 from ort_py.partition.assignment import Assignment, RunnerKind
 
 
@@ -14,8 +14,9 @@ def outputs_to_copy(graph: Graph, assignment: Assignment) -> list[bool]:
     """One entry per output of the main graph: whether the caller must get a copy."""
     owners: set[Value] = set()
     answer: list[bool] = []
+    positions: dict[Node, dict[Value | None, int]] = {}
     for output in graph.outputs:
-        root = _root(output, assignment)
+        root = _root(output, assignment, positions)
         copy = root is None or root in owners
         if root is not None:
             owners.add(root)
@@ -23,8 +24,12 @@ def outputs_to_copy(graph: Graph, assignment: Assignment) -> list[bool]:
     return answer
 
 
-def _root(value: Value, assignment: Assignment) -> Value | None:
-    """The value whose memory `value` may be a view of. None if that is a feed, a constant or unknown."""
+def _root(value: Value, assignment: Assignment, positions: dict[Node, dict[Value | None, int]]) -> Value | None:
+    """The value whose memory `value` may be a view of. None if that is a feed, a constant or unknown.
+
+    Args:
+        positions: Those of the outputs of nodes that were looked at.
+    """
     while True:
         node = value.producer
         if node is None:
@@ -36,7 +41,11 @@ def _root(value: Value, assignment: Assignment) -> Value | None:
             return value  # regions return arrays of their own
         if assigned.kernel.subgraphs:
             return None  # as control flow: what a graph returned may go on as it is
-        position = node.outputs.index(value)
+        if not assigned.kernel.views:
+            return value
+        if node not in positions:
+            positions[node] = {result: position for position, result in enumerate(node.outputs)}
+        position = positions[node][value]
         viewed = [source for result, source in assigned.kernel.views if result == position]
         if not viewed:
             return value

@@ -71,8 +71,10 @@ class GraphPlanner:
         self._inputs: list[PlanInput] = []
 
     def emit(self) -> None:
+        tick = self.graph.model.budget.tick
         self._define_inputs()
         for unit in schedule(self.graph, self.resources.assignment.regions.get(self.graph, [])):
+            tick()
             if isinstance(unit, Region):
                 self._emit_region(unit)
             elif self.resources.assignment.nodes[unit].runner is RunnerKind.CONTROL_FLOW:
@@ -95,6 +97,7 @@ class GraphPlanner:
             copies: Whether the caller must get a copy, one entry per output; never for bodies.
         """
         values = self.graph.outputs if values is None else values
+        self.graph.model.budget.check_time()
         wanted = [(value, device, False) for value, device in zip(values, devices, strict=True)]
         slots = self.slots.acquire(wanted)
         copies = copies or [False] * len(slots)
@@ -127,7 +130,9 @@ class GraphPlanner:
     def _define_inputs(self) -> None:
         owner = self.graph.owner
         assigned = None if owner is None else self.resources.assignment.nodes.get(owner)
+        tick = self.graph.model.budget.tick
         for position, value in enumerate(self.graph.inputs):
+            tick()
             if owner is None or assigned is None:
                 device = HOST
             elif assigned.kernel is not None:

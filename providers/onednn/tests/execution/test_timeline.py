@@ -121,3 +121,11 @@ def test_writing_what_is_given_is_refused(place: Place) -> None:
     """Inputs and constants must not be written to."""
     with pytest.raises(ort.EPFail, match="would write over"):
         Timeline([_zero(Buffer(place, 64))])
+
+
+def test_accesses_since_a_time() -> None:
+    """Whatever times are asked about, in whatever order, none that lasts until then is left out."""
+    whole = _arena(64)
+    timeline = Timeline([_zero(whole), *[_copy(whole, _arena(64)) for _ in range(5)]], [whole])
+    for time in (0, 3, 2, 6, 1, 4):
+        assert [one.first for one in timeline.since(whole, time)] == list(range(time, 7))

@@ -76,7 +76,7 @@ def may_share(timeline: Timeline, time: int, step: Step, code: int, home: tuple[
         return False  # it has a content already, or is used in another way by this step
     if own[0].last != time:
         return False  # it is written again in a later round
-    for one in timeline.of(root):
+    for one in timeline.since(root, time):
         if one.last < time or not one.overlaps(start, end):
             continue
         if one.first == one.last == time and one.code == code:

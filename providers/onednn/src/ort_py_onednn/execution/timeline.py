@@ -77,6 +77,7 @@ class Timeline:
     def __init__(self, steps: Sequence[Step], results: Sequence[Buffer] = ()) -> None:
         self.steps: list[tuple[int, Step]] = []
         self._accesses: dict[Buffer, list[Access]] = {}
+        self._over: dict[Buffer, tuple[int, int]] = {}
         time = 0
         for step in steps:
             if isinstance(step, Repeat):
@@ -106,6 +107,20 @@ class Timeline:
     def of(self, root: Buffer) -> list[Access]:
         """The accesses of a buffer that is not a piece, the earliest first."""
         return self._accesses[root]
+
+    def since(self, root: Buffer, time: int) -> Iterator[Access]:
+        """The accesses of a buffer without the earliest, which are over before a time.
+
+        Questions in the order of time look at each of these once.
+        """
+        found = self._accesses[root]
+        asked, start = self._over.get(root, (0, 0))
+        if time < asked:
+            start = 0
+        while start < len(found) and found[start].last < time:
+            start += 1
+        self._over[root] = time, start
+        return map(found.__getitem__, range(start, len(found)))
 
     def life(self, root: Buffer) -> tuple[int, int]:
         """The first and last time at which a buffer is used."""

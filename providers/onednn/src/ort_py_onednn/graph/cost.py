@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from weakref import WeakKeyDictionary
 
 from ort_py.contracts import GraphView, NodeSpec, ValueSpec
 from ort_py.dtypes import DataType
@@ -91,10 +92,16 @@ def _rate(node: NodeSpec) -> float:
     return _HALF_RATE_US if halves else RATES.get(node.op_type, _RATE_US)
 
 
+_RETURNED: WeakKeyDictionary[GraphView, frozenset[str]] = WeakKeyDictionary()
+"""Names of the outputs of graphs, which may be as many as the groups that are asked about."""
+
+
 def region_us(graph: GraphView, nodes: Sequence[NodeSpec]) -> float:
     """Microseconds that a region of nodes takes."""
     members = {node.index for node in nodes}
-    returned = {value.name for value in graph.outputs}
+    returned = _RETURNED.get(graph)
+    if returned is None:
+        returned = _RETURNED[graph] = frozenset([value.name for value in graph.outputs])
     read: set[str] = set()
     written: set[str] = set()
     for node in nodes:
@@ -102,7 +109,7 @@ def region_us(graph: GraphView, nodes: Sequence[NodeSpec]) -> float:
             if value is not None and not value.constant and graph.producer(value.name) not in members:
                 read.add(value.name)
         for value in node.outputs:
-            if value is not None and (value.name in returned or not members.issuperset(graph.consumers(value.name))):
+            if value is not None and (not members.issuperset(graph.consumers(value.name)) or value.name in returned):
                 written.add(value.name)
     work = [node for node in nodes if _computes(node)]
     primitives = [_largest(node) for node in work if node.op_type not in _FOLLOWS]
