@@ -326,6 +326,24 @@ def test_sums_and_products_of_integers(op_type: str) -> None:
     _check(actual, (left + right if op_type == "QLinearAdd" else left * right) / 0.05, 77)
 
 
+@pytest.mark.parametrize("scale", [1e-39, 1e-30, 1e-3])
+def test_integers_with_small_scales_are_added(scale: float) -> None:
+    """The other summand is a number of their steps only where that is no infinity."""
+    r = np.full((1, 8, 2, 2), 200, np.uint8)
+    constants: dict[str, Array] = {"w": np.ones((8, 8, 1, 1), np.int8), "one": _scale(1), "s": _scale(scale)}
+    nodes = [
+        node("DequantizeLinear", "x one", "a"),
+        node("DequantizeLinear", "w one", "b"),
+        node("Conv", "a b", "c"),
+        node("DequantizeLinear", "r s", "d"),
+        node("Add", "c d", "e"),
+        node("QuantizeLinear", "e one", "y"),
+    ]
+    feeds = {"x": np.full((1, 8, 2, 2), 10, np.uint8), "r": r}
+    (actual,) = run_here(model(nodes, feeds, constants, kind=TensorProto.UINT8), feeds)
+    np.testing.assert_array_equal(actual, np.full(r.shape, 80, np.uint8))
+
+
 @pytest.mark.parametrize("x", [np.linspace(-3, 5, 40), np.linspace(2, 9, 40), np.linspace(-7, -1, 40), np.zeros(40)])
 def test_scales_found_in_a_run(x: Array) -> None:
     """DynamicQuantizeLinear: the range holds 0, and a range of nothing has a scale all the same."""

@@ -234,3 +234,52 @@ def test_what_has_no_code_is_computed_in_float32(summed: list[Operation], case: 
     exact = np.concatenate([_convolved(a, b, 1, 0) for a, b in zip(*parts, strict=True)], axis=1)
     np.testing.assert_array_equal(found, (exact + bias[:, None, None]).astype(np.float32))
     assert not summed
+
+
+@pytest.mark.parametrize("depth", [65_536, 70_000])
+def test_sums_of_more_than_32_bits_are_computed_in_float32(summed: list[Operation], depth: int) -> None:
+    """All terms are as small as they can be: the next sum of so many would turn positive."""
+    made = _Model()
+    inputs = f"{made.converted('x', 'uint8', 0, 1.0)} {made.weights('w', np.full((depth, 8), -128, np.int8), 1)}"
+    made.nodes.append(node("MatMul", inputs, "y"))
+    found = made.run({"x": np.full((1, depth), 255, np.float32)}, "y", TensorProto.FLOAT)
+    assert_close(found[0], (-128 * 255 * depth * 2.0 ** -(np.arange(8) % 3 + 5)).astype(np.float32))
+    assert bool(summed) == (depth == 65_536)
+
+
+_CHAINS: dict[str, tuple[list[tuple[str, float]], float]] = {
+    "a summand that takes all digits": ([("Add", 1e20), ("Sub", 1e20)], 0.0),
+    "a bound between such summands": ([("Add", 1e20), ("Relu", 0), ("Sub", 1e20)], 0.0),
+    "a summand that rounds": ([("Add", 12582912.0), ("Sub", 12582912.0)], 62.0),
+    "factors that overflow": ([("Mul", 1e20), ("Mul", 1e20), ("Mul", 1e-20), ("Mul", 1e-20)], np.inf),
+    "factors that underflow": ([("Mul", 1e-30), ("Relu", 0), ("Mul", 1e-30), ("Mul", 1e30), ("Mul", 1e30)], 0.0),
+}
+
+
+@pytest.mark.parametrize("kind", [TensorProto.FLOAT, TensorProto.UINT8])
+@pytest.mark.parametrize("residual", [False, True])
+@pytest.mark.parametrize("case", _CHAINS)
+def test_constants_behind_sums_are_applied_in_turn(
+    summed: list[Operation], case: str, kind: int, *, residual: bool
+) -> None:
+    """Where one constant with the effect of several would have another one, there is none."""
+    steps, exact = _CHAINS[case]
+    made = _Model()
+    start = made.converted("x", "uint8", 0, 1.0)
+    made.constants["k"] = np.ones((8, 8, 1, 1), np.int8)
+    made.constants["k_s"] = np.array(2.0**-5 * 1.25, np.float32)
+    made.nodes += [node("DequantizeLinear", "k k_s", "k_d"), node("Conv", f"{start} k_d", "step0")]
+    for place, (operator, constant) in enumerate(steps):
+        given = "" if operator == "Relu" else f" c{place}"
+        made.constants |= {given.strip(): np.array(constant, np.float32)} if given else {}
+        made.nodes.append(node(operator, f"step{place}{given}", f"step{place + 1}"))
+    name = f"step{len(steps)}"
+    if residual:
+        made.nodes.append(node("Add", f"{name} {start}", "sum"))
+        name, exact = "sum", exact + 200
+    made.converted(name, "uint8", 0, 1.0)
+    x = np.full((1, 8, 2, 2), 200, np.float32)
+    output = name if kind == TensorProto.FLOAT else f"{name}_q"
+    wanted = exact if kind == TensorProto.FLOAT else min(exact, 255)
+    assert_close(made.run({"x": x}, output, kind).astype(np.float32), np.full(x.shape, wanted, np.float32))
+    assert summed

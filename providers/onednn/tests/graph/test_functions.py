@@ -7,7 +7,7 @@ import pytest
 
 from ort_py_onednn.binding.constants import Binary, Eltwise
 from ort_py_onednn.binding.primitive import Function
-from ort_py_onednn.graph.functions import constant_operand, linear, merged, rounded
+from ort_py_onednn.graph.functions import before_bytes, constant_operand, linear, merged, rounded
 from ort_py_onednn.graph.operation import Chain
 
 ROUND = Function(Eltwise.ROUND)
@@ -75,3 +75,19 @@ def test_only_divisions_by_powers_of_two_are_products() -> None:
     assert constant_operand(Binary.DIV, 4.0, first=False) == linear(0.25)
     assert constant_operand(Binary.DIV, 7.0, first=False) is None
     assert constant_operand(Binary.DIV, 2.0**-140, first=False) is None
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "both"),
+    [
+        (linear(3.0, 20.0), linear(0.25, -4.0), linear(0.75, 1.0)),
+        (linear(1.0, 1e20), linear(1.0, -1e20), None),
+        (linear(1.0, 12582912.0), linear(0.5), None),
+        (linear(1e30), linear(1e-30), None),
+        (linear(1e-30), linear(1e30), None),
+        (linear(1e-30), linear(1e-10), None),
+    ],
+)
+def test_functions_before_bytes(first: Function, second: Function, both: Function | None) -> None:
+    """They are one where no rounding, overflow or underflow in between decides about a byte."""
+    assert before_bytes(first, second) == both

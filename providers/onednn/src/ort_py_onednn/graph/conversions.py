@@ -18,7 +18,7 @@ from ort_py.contracts import NodeSpec, RegionView
 from ort_py.lazy_dataclass import dataclass
 from ort_py_onednn.binding.constants import Binary, Element, Eltwise
 from ort_py_onednn.binding.primitive import Function
-from ort_py_onednn.graph.functions import linear, merged, rounded
+from ort_py_onednn.graph.functions import before_bytes, is_moderate, linear, merged, rounded
 from ort_py_onednn.graph.fusion import Fused
 from ort_py_onednn.graph.holding import LIMITS, Holding, holding
 from ort_py_onednn.graph.integers import BYTES, Array, Dequantized, Numbers, numbers_of
@@ -191,7 +191,7 @@ class Conversions(Fused):
         if positive and result.zero == LIMITS[result.element][0]:
             host.posts.pop()  # saturation does the same
         if host.posts or not self._rescaled(host, scale):
-            self._extend(host, [linear(1 / scale)])
+            self._extend(host, linear(1 / scale))
         if held.most is not None:
             host.posts.append(Function(Eltwise.CLIP_V2, 0.0, held.most))
         low, high = LIMITS[result.element]
@@ -218,12 +218,16 @@ class Conversions(Fused):
         host.inputs = tuple(names)
         return True
 
-    def _extend(self, host: Operation, functions: list[Function]) -> None:
-        tail: list[Function] = []
-        while host.posts and isinstance(last := host.posts[-1], Function):
-            tail.insert(0, last)
+    def _extend(self, host: Operation, function: Function) -> None:
+        """Add the linear function of a conversion to bytes."""
+        first = function
+        while host.posts and isinstance(last := host.posts[-1], Function) and last.algorithm == Eltwise.LINEAR:
+            both = before_bytes(last, first)
+            if both is None:
+                break
+            first = both
             host.posts.pop()
-        host.posts += merged([*tail, *functions], freely=True)
+        host.posts += merged([first], freely=True)
 
     # What takes integers as they are ----------------------------------------------------------------------------------
 
@@ -269,6 +273,8 @@ class Conversions(Fused):
         if made is None or numbers is None or made.data_type is None or waiting.element is None:
             return False
         (scale, zero), (wanted, target) = single(waiting.numbers), single(numbers)
+        if not is_moderate(scale / wanted):
+            return False
         held = Holding(BYTES[made.data_type])
         if held.element != waiting.element:
             if self._inner_readers(made.name) is None:
@@ -305,6 +311,11 @@ class Conversions(Fused):
             for reader in readers
         )
 
+    def _is_addable(self, name: str) -> bool:
+        """Return whether a value waits as integers in whose steps another can be counted."""
+        waiting = self._integers(name)
+        return waiting is not None and is_moderate(single(waiting.numbers)[0])
+
     def _sum(self, node: NodeSpec) -> bool:
         """Two values of which one is made by an operation that can add the other's integers.
 
@@ -317,7 +328,7 @@ class Conversions(Fused):
         shapes = [None if value is None else value.shape for value in (*node.inputs, *node.outputs)]
         hosts: list[tuple[int, str, str, Operation]] = []
         for place, (name, other) in enumerate((names, names[::-1])):
-            if self._integers(other) is None or shapes[place] is None or shapes[place] != shapes[2]:
+            if not self._is_addable(other) or shapes[place] is None or shapes[place] != shapes[2]:
                 continue
             waiting = self._waiting.get(name)
             host = self._host(name) if waiting is None else self._opening(name, waiting, _ENDS)
@@ -331,7 +342,7 @@ class Conversions(Fused):
         taken = self._waiting[other]
         scale, zero = single(taken.numbers)
         # Subtracted from what is as exact: the zero point must add just 0 to 0.
-        self._extend(host, [linear(1 / scale, -zero) if zero else linear(1 / scale)])
+        self._extend(host, linear(1 / scale, -zero) if zero else linear(1 / scale))
         host.posts += [Combine(Binary.ADD, taken.integers), linear(scale)]
         self._renamed(host, output_of(node))
         # It runs where this node stood: there the other operand is made already.

@@ -13,10 +13,16 @@ from ort_py_onednn.binding.constants import Binary, Eltwise
 from ort_py_onednn.binding.primitive import Function
 from ort_py_onednn.graph.operation import Chain, Post
 
-__all__ = ["UNARY", "constant_operand", "linear", "merged", "rounded"]
+__all__ = ["UNARY", "before_bytes", "constant_operand", "is_moderate", "linear", "merged", "rounded"]
 
 _LEAST, _MOST = 2.0**-126, (2 - 2.0**-23) * 2.0**127
 """The smallest normal number of float32, and the largest."""
+
+_MODERATE = 2.0**64
+"""A factor below this makes no byte of a number too large for float32, and above its reciprocal of one too small."""
+
+_MOST_STEPS = 4096.0
+"""Rounding a summand of so many steps of a byte costs thousandths of one."""
 
 Attributes = Mapping[str, Any]
 
@@ -144,6 +150,25 @@ def _both(first: Function, second: Function, *, freely: bool) -> Function | None
     if first.beta or second.beta or not (min(factors) >= 1 or max(factors) <= 1):
         return None
     return whole if _LEAST <= abs(alpha) <= _MOST else None
+
+
+def is_moderate(factor: float) -> bool:
+    """Return whether numbers that are multiplied by a factor and become bytes had room in float32 before."""
+    return 1 / _MODERATE <= abs(factor) <= _MODERATE
+
+
+def before_bytes(first: Function, second: Function) -> Function | None:
+    """Two linear functions as one, where the result of the second becomes a byte; None where that may be another byte.
+
+    Args:
+        first: The first.
+        second: The other. Its results are steps of a byte.
+    """
+    summands = abs(second.alpha * first.beta), abs(second.beta)
+    if max(summands) > _MOST_STEPS or not is_moderate(second.alpha):
+        return None
+    whole = linear(second.alpha * first.alpha, second.alpha * first.beta + second.beta)
+    return whole if _LEAST <= abs(whole.alpha) <= _MOST else None
 
 
 def _is_one(alpha: float, *, freely: bool) -> bool:

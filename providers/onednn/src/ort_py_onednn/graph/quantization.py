@@ -22,7 +22,7 @@ from ort_py_onednn.graph.operation import Combine, Operation, Post, Result
 __all__ = ["QuantizedFused", "fuse"]
 
 _MOST_DEPTH = 1 << 16
-"""Rows of weights whose products with digits certainly fit into 32 bits."""
+"""Terms of sums that certainly fit into 32 bits: products of eight bits without a sign and of eight with one."""
 
 _INTEGERS_DO = 4
 """Accuracy level of MatMulNBits that allows to compute with the first factor in 8 bits."""
@@ -75,7 +75,8 @@ class QuantizedFused(Conversions):
         bias = name_of(node, 2)
         vector = None
         scale, zero = single(source.numbers)
-        scales = (np.float64(scale) * numbers.scale.astype(np.float64)).astype(FLOAT).reshape(-1)
+        with np.errstate(over="ignore"):
+            scales = (np.float64(scale) * numbers.scale.astype(np.float64)).astype(FLOAT).reshape(-1)
         if bias:
             vector = self._bias(bias)
             if vector is None or vector.ndim != 1 or vector.size != weights.array.shape[columns]:
@@ -83,8 +84,10 @@ class QuantizedFused(Conversions):
         held = self._signed(weights)
         if held is None or (held[1] and (kind == "QuantizedConv" or not self._exact)):
             return False
-        if not self._exact and not all(np.isfinite(one).all() for one in (scales, vector) if one is not None):
+        if not np.isfinite(scales).all() or not (self._exact or vector is None or np.isfinite(vector).all()):
             return False  # bounds would turn what is not a number into one
+        if weights.array.size // shape[columns] > (_MOST_DEPTH // 2 if held[1] else _MOST_DEPTH):
+            return False
         title = node.name
         self.constants[f"{title}:scale"] = scales
         if vector is not None:

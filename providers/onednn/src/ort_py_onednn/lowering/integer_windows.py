@@ -25,6 +25,12 @@ from ort_py_onednn.lowering.quantized import converted, last_steps
 
 __all__ = ["window_sums"]
 
+_LEAST, _MOST = 2.0**-126, 2.0**96
+"""Scales whose products with sums of 32 bits are normal numbers of float32."""
+
+_SMALL = 16.0
+"""Summands up to this are put together."""
+
 Reals: TypeAlias = np.ndarray[Any, np.dtype[np.float64]]
 
 
@@ -149,6 +155,9 @@ def _numbers(planner: Planner, name: str) -> Reals:
 class _Chain:
     """``min(max(scale · sum + bias, low), high)``, to which functions are added at the end.
 
+    They are left alone where a number in between might become too large or too small for float32, or where one of two
+    summands might round away what is left when the other is added.
+
     Args:
         scale: Of each output.
         bias: Likewise.
@@ -167,7 +176,7 @@ class _Chain:
 
     def _takes(self, function: Function) -> bool:
         match function.algorithm:
-            case Eltwise.LINEAR if function.alpha > 0:
+            case Eltwise.LINEAR if function.alpha > 0 and self._holds(function):
                 self.scale, self.bias = self.scale * function.alpha, self.bias * function.alpha + function.beta
                 self.low, self.high = (bound * function.alpha + function.beta for bound in (self.low, self.high))
             case Eltwise.RELU if function.alpha == 0:
@@ -177,6 +186,18 @@ class _Chain:
             case _:
                 return False
         return True
+
+    def _holds(self, function: Function) -> bool:
+        """Return whether a linear function of what there is differs in nothing from one of the sum."""
+        after = self.scale * function.alpha
+        for scales in (self.scale, after):
+            used = np.abs(scales[scales != 0])
+            if used.size and not _LEAST <= used.min() <= used.max() <= _MOST:
+                return False
+        summand = float(np.abs(self.bias).max(initial=0.0))
+        if summand and function.beta:
+            return max(summand * function.alpha, summand, abs(function.beta)) <= _SMALL
+        return summand * function.alpha <= _MOST
 
     @property
     def is_bounded(self) -> bool:

@@ -20,7 +20,7 @@ from ort_py_onednn.binding.instructions import AVX512
 from ort_py_onednn.binding.own_code import OwnCode
 from ort_py_onednn.binding.primitive import Accumulate, Function, Operand, PostOp, Primitive, Unimplemented
 from ort_py_onednn.binding.vector_functions import VectorFunction, has_code
-from ort_py_onednn.graph.functions import linear
+from ort_py_onednn.graph.functions import before_bytes, linear
 from ort_py_onednn.graph.operation import Combine, Post
 from ort_py_onednn.lowering.layouts import LayoutPlanner
 from ort_py_onednn.lowering.values import Value, broadcast_dims, folded
@@ -368,6 +368,5 @@ def _scaled_sum(chain: list[PostOp], place: int) -> list[PostOp]:
     if any(isinstance(post, Operand) for post in chain[place:]):
         return chain
     first, second = neighbours
-    scale = second.alpha
-    whole = linear(first.alpha * scale, first.beta * scale + second.beta)
-    return [*chain[: place - 1], whole, Accumulate(scale), *chain[place + 2 :]]
+    whole = before_bytes(first, second)
+    return chain if whole is None else [*chain[: place - 1], whole, Accumulate(second.alpha), *chain[place + 2 :]]

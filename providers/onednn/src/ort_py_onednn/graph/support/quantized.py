@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from ort_py.contracts import GraphView, NodeSpec, ValueSpec
@@ -12,6 +14,9 @@ from ort_py_onednn.graph.integers import BYTES, Numbers, numbers_of, signed
 from ort_py_onednn.graph.support.rule import Rule, Rules, TypeRule, shape_of, value_name
 
 __all__ = ["RULES"]
+
+_LEAST = 2.0**-126
+"""The smallest normal number of float32; the reciprocals of smaller ones may be too large for it."""
 
 _MS = "com.microsoft"
 _PRODUCTS = frozenset({"Conv", "ConvTranspose", "FusedConv", "FusedGemm", "FusedMatMul", "Gemm", "MatMul"})
@@ -61,7 +66,8 @@ def _quantize(node: NodeSpec, graph: GraphView) -> str | None:
     numbers = numbers_of(node, graph.constant)
     if numbers is None or not numbers.is_single:
         return "its scale and zero point are not one constant for all elements"
-    return None if float(numbers.scale.reshape(-1)[0]) > 0 else "its scale is not positive"
+    scale = float(numbers.scale.reshape(-1)[0])
+    return None if _LEAST <= scale < math.inf else "its scale is not positive, or less than a normal number"
 
 
 def _whole_product(node: NodeSpec, graph: GraphView) -> str | None:
