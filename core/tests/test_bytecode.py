@@ -23,7 +23,7 @@ import pytest
 
 from core.tests.small_models import model_bytes, typed_identity
 from ort_py import bytecode
-from ort_py.bytecode import BytecodeArchive
+from ort_py.bytecode import HEADER, BytecodeArchive
 
 MODULES = 20
 
@@ -208,11 +208,55 @@ def test_a_truncated_archive_has_no_modules(written: Package, keep: float) -> No
 def test_a_damaged_archive_serves_no_wrong_module(written: Package, place: str) -> None:
     content = bytearray(Path(written.archive).read_bytes())
     table = int.from_bytes(content[8:16], "little")
-    span = {"header": slice(0, 24), "table": slice(table, len(content)), "modules": slice(24, table)}[place]
+    span = {"header": slice(0, HEADER), "table": slice(table, len(content)), "modules": slice(HEADER, table)}[place]
     content[span] = bytes(len(content[span]))
     Path(written.archive).write_bytes(content)
     written.served()
     assert written.load() == {index: index for index in range(MODULES)}
+
+
+@pytest.mark.parametrize("part", ["module", "table"])
+def test_a_changed_letter_is_noticed(package: Package, part: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of some damaged code, the interpreter dies."""
+    package.source(5).write_text("VALUE = 5\nWORD = 'former'\n", encoding="utf-8")
+    monkeypatch.setattr(bytecode, "_codes", {})
+    bytecode.compiled("'former table'")
+    package.write()
+    whole = Path(package.archive).read_bytes()
+    old, new = (b"former", b"latter") if part == "module" else (b"former table", b"latter table")
+    Path(package.archive).write_bytes(whole.replace(old, new, 1))
+    monkeypatch.setattr(bytecode, "_codes", {})
+    package.served()
+    assert package.module(5).WORD == "former"
+    assert set(bytecode._codes) == ({"'former table'"} if part == "module" else set())
+
+
+def test_code_without_a_name_imports_modules(package: Package) -> None:
+    """``exec(…, {})`` has no ``__name__``."""
+    finder = package.serving()
+    exec(compile(f"import {package.name}.module3", "<code>", "exec"), {})
+    finder.close()
+    assert package.modules()[f"{package.name}.module3"].VALUE == 3
+
+
+def test_a_moved_package_has_tracebacks_of_its_new_place(package: Package) -> None:
+    """As the interpreter's own reading of a ``.pyc`` has."""
+    package.source(0).write_text("def outer():\n    def inner():\n        pass\n    return inner\n\nVALUE = 0\n")
+    source = package.source(0)
+    py_compile.compile(str(source), dfile="/former/place.py")
+    package.write()
+    package.served()
+    for function in (package.module(0).outer, package.module(0).outer()):
+        assert function.__code__.co_filename == str(source)
+
+
+def test_a_served_module_can_be_run_again_by_its_loader(alone: None, package: Package) -> None:
+    """After the archive was closed."""
+    chained(package, {"top": "import archived.low", "low": ""})
+    top = sys.modules["archived.top"]
+    assert type(top.__loader__) is not SourceFileLoader
+    top.__loader__.exec_module(top)  # type: ignore[union-attr]
+    assert builtins.ran[-1] == "archived.top"  # type: ignore[attr-defined]
 
 
 def test_an_archive_of_another_interpreter_is_left_alone(written: Package, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -382,6 +426,36 @@ def test_finders_that_came_before_keep_what_a_module_imports(
     chained(package, {"top": "import archived.low", "low": ""})
     assert type(sys.modules["archived.low"].__spec__.loader) is SourceFileLoader  # type: ignore[union-attr]
     assert type(sys.modules["archived.top"].__spec__.loader) is not SourceFileLoader  # type: ignore[union-attr]
+
+
+class _Refusing:
+    def find_spec(self, name: str, path: object, target: object = None) -> None:
+        if name == "archived.low":
+            raise ImportError(name)
+
+
+def test_a_finder_that_refuses_a_module_does_so_where_it_is_imported(
+    alone: None, package: Package, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    chained(package, {"top": "try:\n import archived.low\nexcept ImportError:\n refused = True", "low": ""})
+    monkeypatch.setattr(sys, "meta_path", [_Refusing(), *sys.meta_path])
+    package.forget()
+    finder = package.serving()
+    assert importlib.import_module("archived.top").refused
+    finder.close()
+
+
+_REPLACED = """
+import sys, types
+other = types.ModuleType(__name__)
+other.__dict__.update(globals())
+sys.modules[__name__] = other
+"""
+
+
+def test_a_module_may_put_another_object_in_its_place(alone: None, package: Package) -> None:
+    chained(package, {"top": "import archived.low", "low": _REPLACED})
+    assert sys.modules["archived.low"] is sys.modules["archived"].low
 
 
 def test_a_process_writes_the_archive_and_the_next_one_uses_it(tmp_path: Path) -> None:

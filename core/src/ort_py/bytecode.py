@@ -16,17 +16,23 @@ from __future__ import annotations
 import marshal
 import os
 import sys
+from _imp import source_hash
 from collections.abc import Callable, Iterable
 from functools import partial
 from importlib.machinery import BuiltinImporter, FrozenImporter, ModuleSpec, PathFinder, SourceFileLoader
 from mmap import ACCESS_READ, mmap
 from types import CodeType, ModuleType
+from typing import Any
 
 _WORTH = 16
 """Modules that were found elsewhere, from which on the file is written anew."""
 
-HEADER = 24
-"""Bytes before the first module: the interpreter's version, where the table of modules begins, the size of the file."""
+HEADER = 32
+"""Bytes before the first module: the interpreter's version, where the table of modules begins, the size of the file,
+and the hash of the table."""
+
+Block = tuple[int, int, bytes]
+"""Where the code of some modules begins and ends, and its hash."""
 
 Entry = tuple[str, str, str, str, int, int, int, int, str, int, int]
 """Of a module: its source, its ``.pyc``, the folder in which it is looked for, its own folder if it is a package, the
@@ -39,6 +45,23 @@ _BUILT_IN = (BuiltinImporter, FrozenImporter)
 _32_BITS = 0xFFFFFFFF
 _KEPT = ("ort_py.", "ort_py_", "pluggy.", "onnx.", "google.protobuf.")
 """Modules of ort-py's distributions, and of what they always need."""
+
+
+def hashed(content: memoryview | bytes) -> bytes:
+    """Eight bytes by which damage is noticed: the interpreter dies of some code that is none."""
+    return source_hash(sys.hexversion, content)
+
+
+def intact(content: mmap | bytes, begin: int, end: int, hash_: bytes) -> memoryview:
+    """A part of the file.
+
+    Raises:
+        ValueError: It is not what was written.
+    """
+    part = memoryview(content)[begin:end]
+    if hashed(part) != hash_:
+        raise ValueError
+    return part
 
 
 class _Loader(SourceFileLoader):
@@ -67,7 +90,7 @@ class BytecodeArchive:
     def __init__(self, path: str, kept: tuple[str, ...] = _KEPT) -> None:
         self._path, self._kept = path, kept
         self._entries: dict[str, Entry] = {}
-        self._blocks: list[tuple[int, int]] = []
+        self._blocks: list[Block] = []
         self._opened: dict[int, list[CodeType | None]] = {}
         self._order: list[str] = []
         self._importers: dict[str, str] = {}
@@ -75,9 +98,10 @@ class BytecodeArchive:
         try:
             with open(path, "rb") as file:  # noqa: PTH123 - importing pathlib takes longer
                 content = mmap(file.fileno(), 0, access=ACCESS_READ)
-            version, table, size = (int.from_bytes(content[at : at + 8], "little") for at in range(0, HEADER, 8))
+            version, table, size = (int.from_bytes(content[at : at + 8], "little") for at in (0, 8, 16))
             if (version, size) == (sys.hexversion, len(content)):
-                entries, self._order, self._blocks, codes = marshal.loads(memoryview(content)[table:])  # noqa: S302 - as of a `.pyc`
+                whole = intact(content, table, size, content[24:HEADER])
+                entries, self._order, self._blocks, codes = marshal.loads(whole)  # noqa: S302 - as of a `.pyc`
                 self._entries, self._content = entries, content
                 _codes.update(codes)
         except (OSError, EOFError, TypeError, ValueError):
@@ -92,7 +116,7 @@ class BytecodeArchive:
             frame = sys._getframe()
             while frame.f_back is not None and frame.f_code.co_name != "<module>":
                 frame = frame.f_back
-            self._importers[name] = frame.f_globals["__name__"]
+            self._importers[name] = str(frame.f_globals.get("__name__", ""))
         return spec
 
     def _spec(self, name: str, path: Iterable[str]) -> ModuleSpec | None:
@@ -118,9 +142,8 @@ class BytecodeArchive:
         number, place = self._entries[name][-2:]
         codes = self._opened.get(number)
         if codes is None:
-            begin, end = self._blocks[number]
             try:
-                codes = marshal.loads(memoryview(self._content)[begin:end])  # noqa: S302 - as of a `.pyc`
+                codes = marshal.loads(intact(self._content, *self._blocks[number]))  # noqa: S302 - as of a `.pyc`
             except (EOFError, TypeError, ValueError):
                 codes = []
             self._opened[number] = codes
@@ -136,7 +159,7 @@ class BytecodeArchive:
         threads, nothing needs to be locked.
         """
         first, last = self._entries[name][6:8]
-        if first == last or len(sys._current_frames()) > 1:
+        if first == last or len(sys._current_frames()) > 1 or self not in sys.meta_path:
             return
         asked_first = [finder for finder in sys.meta_path[: sys.meta_path.index(self)] if finder not in _BUILT_IN]
         modules = sys.modules
@@ -147,7 +170,7 @@ class BytecodeArchive:
                 continue
             path = getattr(parent, "__path__", ())
             spec = self._spec(imported, path)
-            if spec is None or any(finder.find_spec(imported, path) for finder in asked_first):
+            if spec is None or any(_takes(finder, imported, path) for finder in asked_first):
                 continue
             code = self.take_code(imported)
             if code is None:
@@ -161,11 +184,11 @@ class BytecodeArchive:
             try:
                 exec(code, module.__dict__)  # noqa: S102 - as the interpreter does it
             except BaseException as error:
-                del modules[imported]
+                modules.pop(imported, None)
                 if not isinstance(error, Exception):
                     raise
                 continue  # the statement that imports it runs it again, and reports the error where it stands
-            setattr(parent, child, module)
+            setattr(parent, child, modules.get(imported, module))  # some put another object in their own place
 
     def serve(self) -> None:
         """Let the interpreter ask this finder before it looks along `sys.path`, and after all others."""
@@ -201,6 +224,14 @@ class BytecodeArchive:
         return name in self._entries and self._entries[name][-1] < 0
 
 
+def _takes(finder: Any, name: str, path: Iterable[str]) -> bool:
+    """Return whether a finder has a module, or refuses it: the statement that imports the module asks it again."""
+    try:
+        return finder.find_spec(name, path) is not None
+    except Exception:
+        return True
+
+
 _archives: list[BytecodeArchive] = []
 _codes: dict[str, CodeType] = {}
 
@@ -227,4 +258,7 @@ def open_archive(package: ModuleSpec | None) -> None:
 
 def close_archive() -> Callable[[], None] | None:
     """Serve no more modules, once a process has imported most of what it needs: see `BytecodeArchive.close`."""
-    return _archives.pop().close() if _archives else None
+    try:
+        return _archives.pop().close()
+    except IndexError:  # closed before, perhaps by another thread just now
+        return None

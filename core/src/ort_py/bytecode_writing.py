@@ -15,7 +15,7 @@ from importlib.machinery import ModuleSpec
 from mmap import mmap
 from types import CodeType
 
-from ort_py.bytecode import HEADER, Entry
+from ort_py.bytecode import HEADER, Block, Entry, hashed, intact
 
 _BLOCK = 16
 """Modules whose code is written together. They share names and constants, which makes reading them a fifth faster."""
@@ -28,7 +28,7 @@ def write_archive(
     sources: Iterable[ModuleSpec],
     importers: Mapping[str, str],
     entries: Mapping[str, Entry],
-    blocks: Sequence[tuple[int, int]],
+    blocks: Sequence[Block],
     content: mmap | bytes,
     compiled: Mapping[str, CodeType],
 ) -> None:
@@ -44,7 +44,7 @@ def write_archive(
     places = {name: entry[:6] for name, entry in entries.items()}
     codes: dict[str, CodeType] = {}
     with contextlib.suppress(EOFError, TypeError, ValueError, IndexError):
-        read = [marshal.loads(content[begin:end]) for begin, end in blocks]  # noqa: S302 - as of a `.pyc`
+        read = [marshal.loads(intact(content, *block)) for block in blocks]  # noqa: S302 - as of a `.pyc`
         codes = {name: read[entry[-2]][entry[-1]] for name, entry in entries.items() if entry[-1] >= 0}
     for spec in sources:
         source, pyc = str(spec.origin), str(spec.cached)
@@ -58,7 +58,7 @@ def write_archive(
             flags, mtime, size = (int.from_bytes(bytecode[at : at + 4], "little") for at in (4, 8, 12))
             places[spec.name] = (source, pyc, *folders, mtime, size)
             if not flags:
-                codes[spec.name] = marshal.loads(bytecode[_PYC_HEADER:])  # noqa: S302 - it is a `.pyc`
+                codes[spec.name] = _of_file(marshal.loads(bytecode[_PYC_HEADER:]), source)  # noqa: S302 - it is a `.pyc`
     order, firsts = _order_of({name: importers.get(name, "") for name in places}, codes)
     parts: list[bytes] = []
     written: dict[str, tuple[int, int]] = {}
@@ -71,19 +71,27 @@ def write_archive(
         name: (*places[name], firsts[name], last, importers.get(name, ""), *written.get(name, (-1, -1)))
         for last, name in enumerate(order)
     }
-    ends = [HEADER]
-    for part in parts:
-        ends.append(ends[-1] + len(part))
-    table = marshal.dumps((new, order, list(itertools.pairwise(ends)), dict(compiled)))
+    ends = list(itertools.accumulate(map(len, parts), initial=HEADER))
+    found = [(*place, hashed(part)) for place, part in zip(itertools.pairwise(ends), parts, strict=True)]
+    table = marshal.dumps((new, order, found, dict(compiled)))
     header = b"".join(number.to_bytes(8, "little") for number in (sys.hexversion, ends[-1], ends[-1] + len(table)))
+    header += hashed(table)
     temporary = f"{path}.{os.getpid()}"
     try:
-        with open(temporary, "wb") as file:  # noqa: PTH123 - likewise
+        with open(temporary, "xb") as file:  # noqa: PTH123 - likewise
             file.writelines([header, *parts, table])
         os.replace(temporary, path)  # noqa: PTH105 - likewise
     except OSError:  # a folder that must not be written, a full disk: it will be imported from the `.pyc` files
         with contextlib.suppress(OSError):
             os.remove(temporary)  # noqa: PTH107 - likewise
+
+
+def _of_file(code: CodeType, source: str) -> CodeType:
+    """Code whose tracebacks name a source: a ``.pyc`` that was moved with it names the former place."""
+    if code.co_filename == source:
+        return code
+    constants = (_of_file(one, source) if isinstance(one, CodeType) else one for one in code.co_consts)
+    return code.replace(co_filename=source, co_consts=tuple(constants))
 
 
 def _order_of(importers: Mapping[str, str], codes: Mapping[str, CodeType]) -> tuple[list[str], dict[str, int]]:
