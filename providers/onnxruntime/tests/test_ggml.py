@@ -87,11 +87,11 @@ class TestGgml(ProviderSuite):
     cases = ("test_add", "test_conv_", "test_layer_normalization", "test_max_", "test_relu", "test_softmax")
 
     def samples(self) -> Sequence[Sample]:
-        """Graphs of fixed sizes. The second one ends the process that tries it, so that others run it."""
+        """Graphs of fixed sizes. The second one ends the process that tries it, so that it is run in parts."""
         return [sample_from_text(name, *given) for name, given in SAMPLES.items()]
 
 
-def test_a_graph_that_ends_the_process_is_left_to_others() -> None:
+def test_a_graph_that_ends_the_process_runs_in_parts() -> None:
     """Its nodes run alone; together, with two outputs, they do not."""
     text = "g (float[3, 8] x) => (float[3, 5] y, float[3, 8] h) { m = MatMul(x, v) h = Relu(m) y = MatMul(h, w) }"
     model = _with(text, v=(8, 8), w=(8, 5))
@@ -103,6 +103,8 @@ def test_a_graph_that_ends_the_process_is_left_to_others() -> None:
     ):
         for left, right in zip(ours.run(None, feeds), plain.run(None, feeds), strict=True):
             np.testing.assert_allclose(left, right, rtol=1e-3, atol=1e-4)
+        assert ours.placement.counts() == {"ggml": 3}
+        assert not ours.fallback_report
 
 
 def test_a_convolutional_network() -> None:

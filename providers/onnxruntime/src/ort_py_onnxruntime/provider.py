@@ -159,13 +159,24 @@ class OnnxruntimeProvider(RegionProvider):
                 ours -= {kept[number] for number in failed}
             taken += [index for index in claim.nodes if index in ours]
         claims = []
-        for group in convex_groups(graph, sorted(taken)):
-            small = self.group_refusal([graph.nodes[index] for index in group], graph)
-            if small is None:
-                claims.append(Claim(group, ClaimKind.COMPILE, f"one of a region of {len(group)}"))
-            else:
-                refusals += [Refusal(index, small) for index in group]
+        for whole in convex_groups(graph, sorted(taken)):
+            for group in self._parts(graph, whole):
+                small = self.group_refusal([graph.nodes[index] for index in group], graph)
+                if small is None:
+                    claims.append(Claim(group, ClaimKind.COMPILE, f"one of a region of {len(group)}"))
+                else:
+                    refusals += [Refusal(index, small) for index in group]
         return Capability(tuple(claims), tuple(refusals))
+
+    def _parts(self, graph: GraphView, group: tuple[int, ...]) -> list[tuple[int, ...]]:
+        """A group that is not tried, or runs as it should; otherwise the parts of its halves, of which this is true."""
+        nodes = [graph.nodes[index] for index in group]
+        alone = not self._tried or len(group) == 1 or self.group_refusal(nodes, graph) is not None
+        if alone or not failures([model_of(graph.region(group))], self._settings):
+            return [group]
+        middle = len(group) // 2
+        halves = [one for half in (group[:middle], group[middle:]) for one in convex_groups(graph, half)]
+        return [part for half in halves for part in self._parts(graph, half)]
 
     def compile(self, region: RegionView) -> CompiledRegion:
         """A session of onnxruntime.
