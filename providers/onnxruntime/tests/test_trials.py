@@ -25,6 +25,8 @@ from ort_py_onnxruntime.settings import Settings, Used
 PROGRAM = """
 import os
 import sys
+from pathlib import Path
+
 from ort_py_onnxruntime import trials
 
 run = trials._compared
@@ -45,7 +47,7 @@ def compared(proto, settings, own):
 
 trials._compared = compared
 trials.settings_of_one = lambda name, _, threads: trials.Settings((trials.Used(name, {}),), threads, completes=True)
-trials._child(sys.argv[1], int(sys.argv[2]))
+trials._child(Path(sys.argv[1]), int(sys.argv[2]))
 """
 """A child whose provider is onnxruntime's own, with three operators that go wrong."""
 
@@ -175,3 +177,47 @@ def test_a_trial_writes_the_weights_into_the_model() -> None:
     whole = trials._whole(held)
     np.testing.assert_array_equal(numpy_helper.to_array(whole.graph.initializer[0]), weight)
     assert model.proto.graph.initializer[0].external_data
+
+
+def test_models_that_cannot_be_tried_are_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that protobuf does not write, and all of a program that has no Python to start."""
+
+    def whole(model: Model) -> onnx.ModelProto:
+        if model.proto.graph.node[0].op_type == "Relu":
+            raise ValueError("too large")
+        return model.proto
+
+    models = [_model("Relu"), _model("Abs")]
+    monkeypatch.setattr(trials, "_whole", whole)
+    monkeypatch.setattr(trials, "_known", {})
+    monkeypatch.setattr(trials, "_COMMAND", (sys.executable, "-c", "pass"))
+    assert trials.failures(models, SETTINGS) == {
+        0: "it is too large to be tried: models of onnxruntime end at 2 GB",
+        1: "tried once, it ends the process (0)",
+    }
+    monkeypatch.setattr(sys, "frozen", True, raising=False)
+    assert list(trials.failures(models, SETTINGS)) == [0, 1]
+
+
+def test_integers_are_what_the_reference_takes() -> None:
+    """Those of a byte; indices of the shortest axis; 0 where there is no other; truth values are both."""
+    proto = model_from_text(
+        """g (float[5, 7] x, int64[40] i, int8[40] n, bool[40] c) => (float[40, 7] y, int8[40] m, bool[40] d) {
+            y = Gather(x, i) m = Neg(n) d = Not(c)
+        }"""
+    )
+
+    def feeds(most: float) -> dict[str, Any]:
+        def reference(feeds: dict[str, Any]) -> None:
+            if abs(feeds["i"]).max() > most:
+                raise IndexError
+
+        return trials._answered(proto, 0, reference)[0]
+
+    assert 50 < abs(feeds(np.inf)["i"]).max() <= 128
+    assert set(feeds(4)["i"]) == {0, 1, 2, 3, 4}
+    assert set(feeds(0)["i"]) == {0}
+    assert feeds(np.inf)["n"].min() < -50
+    assert set(feeds(4)["c"]) == {False, True}
+    with pytest.raises(IndexError):
+        feeds(-1)

@@ -13,9 +13,9 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import onnx
@@ -29,7 +29,9 @@ from ort_py_onnxruntime.settings import Settings, Used, settings_of_one
 
 __all__ = ["failures"]
 
-_COMMAND: tuple[str, ...] = (sys.executable, "-m", "ort_py_onnxruntime.trials")
+Feeds: TypeAlias = dict[str, Any]
+
+_COMMAND: tuple[str, ...] = (sys.executable, "-P", "-m", "ort_py_onnxruntime.trials")
 _MINUTES = 5
 _CLOSE = 0.02
 """Part of the largest number by which results may differ: weights may be rounded on purpose."""
@@ -37,8 +39,12 @@ _CLOSE = 0.02
 _RUNS = 5
 """Runs of each model: the first one makes the outputs, and later ones write where they are bound."""
 
-_WRONG = "tried once, it gives other numbers than onnxruntime's own provider"
+_SPAN = 128
+"""Integers lie between this number and its negative: larger ones could be sizes that no memory has."""
 
+_ANSWERS = "answers.jsonl"
+_LARGE = "it is too large to be tried: models of onnxruntime end at 2 GB"
+_WRONG = "tried once, it gives other numbers than onnxruntime's own provider"
 
 _known: dict[bytes, str] = {}
 """Reasons of trials that failed in this process, empty for others, by what was tried."""
@@ -51,57 +57,64 @@ def failures(models: Sequence[Model], settings: Settings) -> dict[int, str]:
         models: Of known sizes.
         settings: With one provider.
     """
+    if getattr(sys, "frozen", False):
+        return dict.fromkeys(range(len(models)), "it cannot be tried: this program has no Python of its own")
     used = settings.providers[0]
     wishes = json.dumps({"name": used.name, "options": dict(used.options), "threads": settings.threads})
-    contents = [_whole(model).SerializeToString(deterministic=True) for model in models]
-    keys = [hashlib.blake2b(content, key=hashlib.blake2b(wishes.encode()).digest()).digest() for content in contents]
-    new = [(key, content) for key, content in dict(zip(keys, contents, strict=True)).items() if key not in _known]
-    with tempfile.TemporaryDirectory(prefix="ort-py-onnxruntime-", ignore_cleanup_errors=True) as folder:
-        for number, (_, content) in enumerate(new):
-            (Path(folder) / f"{number}.onnx").write_bytes(content)
-        (Path(folder) / "provider.json").write_text(wishes)
+    kind = hashlib.blake2b(wishes.encode()).digest()
+    keys: list[bytes | None] = []
+    new: list[bytes] = []
+    with tempfile.TemporaryDirectory(prefix="ort-py-onnxruntime-", ignore_cleanup_errors=True) as name:
+        folder = Path(name)
+        for model in models:
+            try:
+                content = _whole(model).SerializeToString(deterministic=True)
+            except Exception:  # protobuf's, which has one for each of its implementations
+                keys.append(None)
+                continue
+            key = hashlib.blake2b(content, key=kind).digest()
+            if key not in _known and key not in new:
+                (folder / f"{len(new)}.onnx").write_bytes(content)
+                new.append(key)
+            keys.append(key)
+        (folder / "provider.json").write_text(wishes)
         found: dict[int, str] = {}
         first = 0
         while first < len(new):
             first = _from(first, folder, found)
-    for number, (key, _) in enumerate(new):
-        _known[key] = found.get(number, "")
-    return {number: _known[key] for number, key in enumerate(keys) if _known[key]}
+    _known.update({key: found.get(number, "") for number, key in enumerate(new)})
+    reasons = [_LARGE if key is None else _known[key] for key in keys]
+    return {number: reason for number, reason in enumerate(reasons) if reason}
 
 
-def _from(first: int, folder: str, found: dict[int, str]) -> int:
+def _from(first: int, folder: Path, found: dict[int, str]) -> int:
     """Try the models from a number on; the number that is left to begin with after the child ended."""
-    command = [*_COMMAND, folder, str(first)]
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(path or str(Path.cwd()) for path in sys.path)}
     try:
         done = subprocess.run(  # noqa: S603 - Python, with this file
-            command,
+            [*_COMMAND, str(folder), str(first)],
             check=False,
-            capture_output=True,
-            text=True,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
             timeout=60 * _MINUTES,
             env=environment,
-            errors="replace",
         )
-        output, ending = done.stdout, f"tried once, it ends the process ({done.returncode})"
-    except subprocess.TimeoutExpired as error:
-        output, ending = (error.stdout or b"").decode(errors="replace"), f"tried once, it takes over {_MINUTES} minutes"
-    begun = first
-    for line in output.splitlines():
-        if line.startswith("trial "):
-            begun, reason = json.loads(line.removeprefix("trial "))
-            if reason is not None:
-                if reason:
-                    found[begun] = reason
-                begun += 1
-    if not _exists(folder, begun):
-        return begun
-    found[begun] = ending
+        ending = f"tried once, it ends the process ({done.returncode})"
+    except subprocess.TimeoutExpired:
+        ending = f"tried once, it takes over {_MINUTES} minutes"
+    answers = folder / _ANSWERS
+    lines = answers.read_text().splitlines() if answers.exists() else ()
+    new = [answer for answer in map(json.loads, lines) if answer[0] >= first]
+    found.update({number: reason for number, reason in new if reason})
+    begun, reason = new[-1] if new else (first, None)
+    if reason is None and _exists(folder, begun):
+        found[begun] = ending
     return begun + 1
 
 
-def _exists(folder: str, number: int) -> bool:
-    return (Path(folder) / f"{number}.onnx").exists()
+def _exists(folder: Path, number: int) -> bool:
+    return (folder / f"{number}.onnx").exists()
 
 
 def _whole(model: Model) -> onnx.ModelProto:
@@ -116,21 +129,21 @@ def _whole(model: Model) -> onnx.ModelProto:
     return proto
 
 
-def _child(folder: str, first: int) -> None:
-    """Try models and say for each that it begins, and how it ended."""
-    given = json.loads((Path(folder) / "provider.json").read_text())
+def _child(folder: Path, first: int) -> None:
+    """Try models, and note for each that it begins, and how it ended."""
+    given = json.loads((folder / "provider.json").read_text())
     options = {"further_options": json.dumps(given["options"])}
     settings = settings_of_one(given["name"], options, given["threads"])
     own = Settings((Used(CPU, {}),), given["threads"], completes=True)
     number = first
     while _exists(folder, number):
-        _say(number, None)
-        proto = onnx.load(Path(folder) / f"{number}.onnx")
+        _note(folder, number, None)
+        proto = onnx.load(folder / f"{number}.onnx")
         try:
             reason = _compared(proto, settings, own)
         except Exception as error:  # onnxruntime's exceptions have no base of their own
             reason = f"tried once, it fails: {' '.join(str(error).split())[-200:]}"
-        _say(number, reason)
+        _note(folder, number, reason)
         number += 1
 
 
@@ -139,14 +152,37 @@ def _compared(proto: onnx.ModelProto, settings: Settings, own: Settings) -> str:
     reference = make_session(Model(proto, {}), own)
     instance = OnnxruntimeRegion(make_session(Model(proto, {}), settings), {}, 1).instantiate(FrameResources())
     for run in range(_RUNS):
-        feeds = {
-            value.name: _numbers(value.type.tensor_type, (run, place)) for place, value in enumerate(proto.graph.input)
-        }
+        feeds, wanted = _answered(proto, run, lambda feeds: reference.run(names, feeds, None))
         instance.bind(list(feeds.values()), [None] * len(names))
-        for left, right in zip(instance(), reference.run(names, feeds, None), strict=True):
+        for left, right in zip(instance(), wanted, strict=True):
             if left.shape != right.shape or left.dtype != right.dtype or not _is_close(left, right):
                 return _WRONG
     return ""
+
+
+def _answered(proto: onnx.ModelProto, run: int, reference: Callable[[Feeds], Any]) -> tuple[Feeds, Any]:
+    """Feeds that the reference has an answer to, and the answer.
+
+    Integers are those of a byte, indices of the shortest axis, or 0.
+
+    Raises:
+        Exception: Whatever the reference raises for zeros.
+    """
+    shapes = [[dim.dim_value for dim in value.type.tensor_type.shape.dim] for value in proto.graph.input]
+    least = min(
+        (size for shape in (*shapes, *(one.dims for one in proto.graph.initializer)) for size in shape), default=1
+    )
+    for bound in (0, max(least, 1), 1):
+        feeds = {
+            value.name: _numbers(value.type.tensor_type.elem_type, shape, (run, place), bound)
+            for place, (value, shape) in enumerate(zip(proto.graph.input, shapes, strict=True))
+        }
+        try:
+            return feeds, reference(feeds)
+        except Exception:  # onnxruntime's exceptions have no base of their own
+            if bound == 1:
+                raise
+    raise AssertionError("the last bound is 1")
 
 
 def _is_close(left: Any, right: Any) -> bool:
@@ -156,19 +192,23 @@ def _is_close(left: Any, right: Any) -> bool:
     return bool(np.allclose(left, right, rtol=_CLOSE, atol=_CLOSE * float(finite), equal_nan=True))
 
 
-def _numbers(declared: onnx.TypeProto.Tensor, seed: tuple[int, int]) -> Any:
-    """Numbers to try with: of both signs, others for each input, and zeros where they may be indices."""
-    dtype = helper.tensor_dtype_to_np_dtype(declared.elem_type)
-    shape = tuple(dim.dim_value for dim in declared.shape.dim)
+def _numbers(data_type: int, shape: Sequence[int], seed: tuple[int, int], bound: int) -> Any:
+    """Numbers to try with: of both signs, others for each input; integers below a bound, if it is not 0."""
+    dtype, random = helper.tensor_dtype_to_np_dtype(data_type), np.random.default_rng(seed)
     if dtype.kind == "f":
-        return np.random.default_rng(seed).standard_normal(shape).astype(dtype)
-    return np.zeros(shape, dtype)
+        return random.standard_normal(shape).astype(dtype)
+    if dtype.kind == "b":
+        return random.integers(0, 2, shape).astype(dtype)
+    whole = np.iinfo(dtype)
+    low, high = (0, bound) if bound else (max(whole.min, -_SPAN), min(whole.max, _SPAN))
+    return random.integers(low, high, shape, dtype)
 
 
-def _say(number: int, reason: str | None) -> None:
-    sys.stdout.write(f"trial {json.dumps([number, reason])}\n")
-    sys.stdout.flush()
+def _note(folder: Path, number: int, reason: str | None) -> None:
+    """Write to a file: what libraries write to the standard output may come between."""
+    with (folder / _ANSWERS).open("a") as file:
+        file.write(f"{json.dumps([number, reason])}\n")
 
 
 if __name__ == "__main__":
-    _child(sys.argv[1], int(sys.argv[2]))
+    _child(Path(sys.argv[1]), int(sys.argv[2]))
