@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,7 @@ import pytest
 from onnx import numpy_helper
 
 import ort_py as ort
-from ort_py.contracts import Availability, IExecutionProvider, ProviderFactory, SessionContext
+from ort_py.contracts import Availability, FrameResources, IExecutionProvider, ProviderFactory, SessionContext
 from ort_py_kit.graphs import model_from_text
 from ort_py_onnxruntime import provider, trials
 from ort_py_onnxruntime.native import native
@@ -221,3 +221,31 @@ def test_integers_are_what_the_reference_takes() -> None:
     assert set(feeds(4)["c"]) == {False, True}
     with pytest.raises(IndexError):
         feeds(-1)
+
+
+def test_a_choice_between_infinities_must_be_finite(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A product with a mask of 0 and 1 is none; a result that is not finite may be another such number."""
+
+    class Session:
+        def __init__(self, compute: Callable[..., Any]) -> None:
+            self._compute = compute
+
+        def instantiate(self, frame: FrameResources) -> Session:
+            return self
+
+        def bind(self, inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
+            self._inputs = inputs
+
+        def __call__(self) -> list[Any]:
+            with np.errstate(invalid="ignore"):
+                return [self._compute(*self._inputs)]
+
+    def tried(text: str, compute: Callable[..., Any]) -> str:
+        monkeypatch.setattr(trials, "OnnxruntimeRegion", lambda session, weights, threads: Session(compute))
+        return trials._compared(model_from_text(text), SETTINGS, SETTINGS)
+
+    where = "g (bool[4, 5] c, float[4, 5] x, float[4, 5] z) => (float[4, 5] y) { y = Where(c, x, z) }"
+    assert tried(where, np.where) == ""
+    assert tried(where, lambda c, x, z: c * x + ~c * z) == trials._WRONG
+    halves = "g (float[4, 5] x) => (float[4, 5] y) { n = Neg(x) y = Add(x, n) }"
+    assert tried(halves, np.zeros_like) == ""

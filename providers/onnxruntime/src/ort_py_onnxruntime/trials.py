@@ -13,6 +13,7 @@ import os
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -36,8 +37,15 @@ _MINUTES = 5
 _CLOSE = 0.02
 """Part of the largest number by which results may differ: weights may be rounded on purpose."""
 
-_RUNS = 5
-"""Runs of each model: the first one makes the outputs, and later ones write where they are bound."""
+_RUNS = 6
+"""Runs that are compared: the first one makes the outputs, and later ones write where they are bound. The last one has
+infinities, which masks are made of; only finite results are compared there.
+"""
+
+_AGAIN, _SECONDS = 40, 1.0
+"""Further runs, as long as they take this time together: a graph was seen that ends the process in the first or the
+sixth run.
+"""
 
 _SPAN = 128
 """Integers lie between this number and its negative: larger ones could be sizes that no memory has."""
@@ -155,8 +163,16 @@ def _compared(proto: onnx.ModelProto, settings: Settings, own: Settings) -> str:
         feeds, wanted = _answered(proto, run, lambda feeds: reference.run(names, feeds, None))
         instance.bind(list(feeds.values()), [None] * len(names))
         for left, right in zip(instance(), wanted, strict=True):
-            if left.shape != right.shape or left.dtype != right.dtype or not _is_close(left, right):
+            same = left.shape == right.shape and left.dtype == right.dtype
+            compared = np.isfinite(right) if run == _RUNS - 1 and right.dtype.kind == "f" else ...
+            if not same or not _is_close(left[compared], right[compared]):
                 return _WRONG
+    end = time.monotonic() + _SECONDS
+    for _ in range(_AGAIN):
+        instance.bind(list(feeds.values()), [None] * len(names))
+        instance()
+        if time.monotonic() > end:
+            break
     return ""
 
 
@@ -196,7 +212,11 @@ def _numbers(data_type: int, shape: Sequence[int], seed: tuple[int, int], bound:
     """Numbers to try with: of both signs, others for each input; integers below a bound, if it is not 0."""
     dtype, random = helper.tensor_dtype_to_np_dtype(data_type), np.random.default_rng(seed)
     if dtype.kind == "f":
-        return random.standard_normal(shape).astype(dtype)
+        numbers = random.standard_normal(shape).astype(dtype)
+        if seed[0] == _RUNS - 1:
+            some = slice(seed[1] % 3, None, 3)  # elsewhere for each input, for choices between them
+            numbers.flat[some] = np.copysign(np.inf, numbers.flat[some])
+        return numbers
     if dtype.kind == "b":
         return random.integers(0, 2, shape).astype(dtype)
     whole = np.iinfo(dtype)
