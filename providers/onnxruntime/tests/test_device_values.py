@@ -49,6 +49,16 @@ AROUND = """g (float[N, 8] x) => (float[N, 8] y) {
 }"""
 """Two regions with a value between them, and another way around over a type that only others take."""
 
+SCAN = """g (float[8, N] x, float[8] i) => (float[8] f, float[8, N] y) {
+    z = Neg(x)
+    f, y = Scan <num_scan_inputs = 1, scan_input_axes = [1], scan_input_directions = [1], scan_output_axes = [1],
+        body = b (float[8] a, float[8] e) => (float[8] c, float[8] d) { c = Add(a, e) d = Neg(c) }> (i, z)
+}"""
+LOOP = """g (float[N, 8] x, int64 n, bool go) => (float[N, 8] last, float[T, N, 8] all) {
+    last, all = Loop (n, go, x) <body = b (int64 i, bool c, float[N, 8] s)
+        => (bool d, float[N, 8] t, float[N, 8] u) { d = Constant <value = bool {1}> () t = Add(s, x) u = Neg(t) }>
+}"""
+
 
 def _residence(stream: int = 0) -> Residence:
     real = native()
@@ -204,6 +214,7 @@ def test_results_are_values_of_their_own(device: None) -> None:
             }""",
             {"x": X, "n": np.int64(4), "go": np.bool_(True)},
         ),
+        (SCAN, {"x": X.T.copy(), "i": X[0]}),
         (
             """g (float[N, 8] x, bool c) => (float[N, 8] y) {
                 y = If (c) <then_branch = t () => (float[N, 8] p) { p = Relu(x) },
@@ -212,7 +223,7 @@ def test_results_are_values_of_their_own(device: None) -> None:
             {"x": X, "c": np.bool_(False)},
         ),
     ],
-    ids=["strided", "empty", "scalar", "narrow", "loop", "branches"],
+    ids=["strided", "empty", "scalar", "narrow", "loop", "scan", "branches"],
 )
 def test_results_are_numpys(device: None, text: str, feeds: dict[str, Any]) -> None:
     """Each kind of value crosses the border, and control flow joins values of the device."""
@@ -412,6 +423,16 @@ def test_queued_runs_are_waited_for_once(runtime: _Runtime) -> None:
         assert not runtime.queue
         np.testing.assert_array_equal(binding.get_outputs()[0].numpy(), result)
     assert waits == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "feeds"),
+    [(SCAN, {"x": X.T.copy(), "i": X[0]}), (LOOP, {"x": X, "n": np.int64(4), "go": np.bool_(True)})],
+    ids=["scan", "loop"],
+)
+def test_control_flow_waits_for_what_it_joins(runtime: _Runtime, text: str, feeds: dict[str, Any]) -> None:
+    """Results of queued runs are cut and stacked on the host, no copy of the engine's in between."""
+    _equal_to_numpys(text, feeds)
 
 
 def test_nothing_is_kept_after_a_run(runtime: _Runtime) -> None:

@@ -2,7 +2,7 @@
 
 Comes after `native`, before `device_values`. Nothing leaves the device unless it is asked to: such an array refuses
 NumPy. onnxruntime's Python package has no arithmetic and no views of OrtValues; where control flow needs them (the
-results of a loop are stacked), they are made on the host.
+results of a loop are stacked, inputs of a scan are cut), they are made on the host.
 """
 
 from __future__ import annotations
@@ -48,9 +48,10 @@ class OrtArray:
         place: onnxruntime's device.
         shape: Its shape.
         dtype: Its element type.
+        wait: Waits for the work that fills it; None where that is done.
     """
 
-    __slots__ = ("__weakref__", "_owner", "dtype", "place", "shape", "value")
+    __slots__ = ("__weakref__", "_owner", "dtype", "place", "shape", "value", "wait")
 
     __array_ufunc__ = None
 
@@ -58,6 +59,7 @@ class OrtArray:
         self._owner = owner
         self.value = value
         self.place = place
+        self.wait: Callable[[], None] | None = None
         self.shape: tuple[int, ...] = tuple(value.shape())
         self.dtype: np.dtype[Any] = numpy_dtype(DataType(value.element_type()))
 
@@ -94,8 +96,21 @@ class OrtArray:
 
     def __setitem__(self, index: Any, other: OrtArray) -> None:
         assert index is Ellipsis, "only whole arrays are written"
+        if other.wait is not None:
+            other.wait()
         if self.size:
             self.value.update_inplace(other.value)
+
+    def __getitem__(self, index: Any) -> OrtArray:
+        return from_host(to_host(self)[index], self.place)
+
+    def transpose(self, *axes: int) -> _Cut:
+        """The array with another order of axes, on the host, whose parts go back to the device."""
+        return _Cut(to_host(self).transpose(axes), self.place)
+
+    def reshape(self, shape: Sequence[int]) -> OrtArray:
+        """A copy of another shape."""
+        return from_host(to_host(self).reshape(shape), self.place)
 
     def __dlpack__(self, **_options: Any) -> Any:
         return self.value.to_dlpack()
@@ -130,8 +145,23 @@ def from_host(array: np.ndarray[Any, Any], place: Any) -> OrtArray:
     return made
 
 
+class _Cut:
+    """An array that control flow takes parts of: copied to the host once, not for each part."""
+
+    def __init__(self, array: np.ndarray[Any, Any], place: Any) -> None:
+        self._array = array
+        self._place = place
+        self.shape = array.shape
+        self.ndim = array.ndim
+
+    def __getitem__(self, index: Any) -> OrtArray:
+        return from_host(self._array[index], self._place)
+
+
 def to_host(array: OrtArray) -> np.ndarray[Any, Any]:
-    """A copy on the host."""
+    """A copy on the host, of what is done."""
+    if array.wait is not None:
+        array.wait()
     found: np.ndarray[Any, Any] = array.value.numpy()
     return found if found.flags.owndata else found.copy()  # memory that the host can read is not copied by onnxruntime
 

@@ -99,6 +99,8 @@ class DeviceInstance(RegionInstance):
             seen.add(results[-1].address or -1)
         if self._queue is not None:
             self._queue.queued(binding, (*given, *made))
+            for array in made:
+                array.wait = self._queue.synchronize
         return results
 
     def _owned(self, value: Any) -> OrtArray:

@@ -114,7 +114,7 @@ class Queue(IStream):
     def __init__(self, residence: Residence) -> None:
         self._residence = residence
         self._waits: dict[int, Callable[[], None]] = {}
-        self._held: list[Any] = []
+        self._held: list[OrtArray] = []
 
     @property
     def device(self) -> Device:
@@ -126,7 +126,7 @@ class Queue(IStream):
         """The user's stream."""
         return self._residence.stream
 
-    def queued(self, binding: Any, held: Sequence[Any]) -> None:
+    def queued(self, binding: Any, held: Sequence[OrtArray]) -> None:
         """Note a run.
 
         Args:
@@ -142,6 +142,8 @@ class Queue(IStream):
         self._waits, self._held = {}, []
         for wait in waits:
             wait()
+        for array in held:
+            array.wait = None
         held.clear()
 
     def __del__(self) -> None:
