@@ -11,6 +11,7 @@ import ort_py
 from core.tests.slow_provider import SLOW, slow_factory
 from core.tests.small_models import model_bytes
 from ort_py.contracts import ProviderFactory
+from ort_py.devices import DeviceClass
 from ort_py_kit.fake_device import FakeFactory
 
 CPU, CUDA, FAKE = "CPUExecutionProvider", "CUDAExecutionProvider", "FakeExecutionProvider"
@@ -67,6 +68,29 @@ def test_policies_choose_by_kind_of_device(policy: Policy, taken: list[str], reg
     assert found.source == f"the policy {policy.name}"
     with ort_py.InferenceSession(MODEL, options) as session:
         assert session.explain_selection().taken == taken
+
+
+@pytest.mark.parametrize("device_class", [DeviceClass.ACCELERATOR, DeviceClass.CPU])
+def test_a_policy_chooses_what_is_used_by_name_for_accelerators_alone(
+    device_class: DeviceClass, register: Register
+) -> None:
+    """A policy asks for a kind of accelerator; the CPU has its own role."""
+
+    class Named(FakeFactory):
+        @property
+        def automatic(self) -> bool:
+            return False
+
+        @property
+        def device_class(self) -> DeviceClass:
+            return device_class
+
+    register(Named())
+    options = ort_py.SessionOptions()
+    for policy in (Policy.PREFER_CPU, Policy.PREFER_NPU, Policy.PREFER_GPU):
+        options.set_provider_selection_policy(policy)
+        chosen = policy is Policy.PREFER_NPU and device_class is DeviceClass.ACCELERATOR
+        assert ort_py.explain_selection(sess_options=options).taken == ([FAKE, CPU] if chosen else [CPU])
 
 
 def test_the_environment_is_a_source(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -314,8 +314,8 @@ class ProviderFactory(ABC):
     @property
     def automatic(self) -> bool:
         """Optional. True if sessions that name no provider use it. Without it, listings put it behind all others, and
-        it runs nothing unless it is asked for by name: right for oracles, for hardware that costs money by the
-        run, and for what is on trial.
+        it runs nothing unless it is asked for, by name or by a policy for its kind of accelerator: right for oracles,
+        for what is on trial, and for other people's libraries.
         """
         return True
 

@@ -187,7 +187,7 @@ def _drop(
     place: int, one: Selected, failure: Raised, created: Sequence[tuple[ProviderRecord, IExecutionProvider]]
 ) -> FallbackRecord:
     record = (list(created[place:]) or list(created))[0][0]
-    reason = f"create() raised {failure}"
+    reason = f"create() raised {failure}".rstrip(".")
     if one.origin is Origin.NAMED:
         message = f"The provider {one.requested_as} is not used: {reason}. {record.name} is used instead."
         warn_user(message, ProviderFallbackWarning)

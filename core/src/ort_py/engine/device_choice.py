@@ -35,15 +35,18 @@ def by_policy(policy: Policy) -> list[str] | None:
     if kinds is None:
         return None
     found = get_ep_devices()
-    names = [device.ep_name for kind in kinds for device in found if device.device.type == kind]
-    # The CPU is a role; who fills it is not the policy's business.
-    chosen = [name for name in dict.fromkeys(names) if not _stands_in(name)]
-    return [*(name for name in chosen if name != CPU_ROLE), CPU_ROLE]
+    names = [device.ep_name for kind in kinds for device in found if device.device.type == kind and _answers(device)]
+    return [*(name for name in dict.fromkeys(names) if name != CPU_ROLE), CPU_ROLE]
 
 
-def _stands_in(name: str) -> bool:
-    record = default_catalog().record(name)
-    return record is not None and record.stands_in_for == CPU_ROLE
+def _answers(device: OrtEpDevice) -> bool:
+    """Return whether a policy may choose the provider. The CPU is a role; who fills it is not the policy's business,
+    and who runs there only where it is named does not for a policy.
+    """
+    record = default_catalog().record(device.ep_name)
+    if record is None:
+        return True
+    return record.stands_in_for != CPU_ROLE and (record.automatic or device.device.type != Kind.CPU)
 
 
 def by_delegate(options: SessionOptions, source: GivenModel | None) -> list[str]:
