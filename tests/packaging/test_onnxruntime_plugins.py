@@ -26,6 +26,10 @@ pytestmark = [
     ("test", "packages"),
     [
         ("providers/onnxruntime/tests/test_ggml.py", ["onnxruntime-ggml==0.2.0"]),
+        (
+            "providers/onnxruntime/tests/test_plugin_packages.py",
+            ["onnxruntime==1.31.1", "onnxruntime-ep-webgpu==0.4.0", "onnxruntime-ep-openvino==1.8.1"],
+        ),
         ("tests/end_to_end/test_compiled_by_qnn.py", ["onnxruntime==1.31.1", "onnxruntime-qnn==2.7.0"]),
         ("providers/onnxruntime/tests/test_tools.py", ["onnxruntime==1.31.1", "sympy", "onnx-ir"]),
         (
