@@ -5,6 +5,7 @@ A leaf: imports nothing of ort-py. It is independent of vendors; a device kind i
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import Enum
 
 from ort_py.lazy_dataclass import dataclass
@@ -33,6 +34,25 @@ class Device:
 
     def __str__(self) -> str:
         return f"{self.kind}:{self.index}"
+
+
+@dataclass(frozen=True, slots=True)
+class Hardware:
+    """A device as the library of its provider describes it.
+
+    Attributes:
+        device_class: Its class.
+        vendor: Maker of the device.
+        vendor_id: Number of that vendor on PCI, 0 where it is not known.
+        device_id: Its number, as the library has it.
+        metadata: Further facts; None for none.
+    """
+
+    device_class: DeviceClass
+    vendor: str = ""
+    vendor_id: int = 0
+    device_id: int = 0
+    metadata: Mapping[str, str] | None = None
 
 
 HOST = Device("cpu", 0)

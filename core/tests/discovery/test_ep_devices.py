@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+
 import pytest
 
-from ort_py.discovery.ep_devices import OrtEpDevice, OrtHardwareDevice, provider_of
+from ort_py.contracts import ProviderFactory
+from ort_py.devices import DeviceClass, Hardware
+from ort_py.discovery.ep_devices import OrtEpDevice, OrtHardwareDevice, get_ep_devices, provider_of
 from ort_py.enums import OrtDeviceMemoryType, OrtHardwareDeviceType
 from ort_py.errors import InvalidArgument, UsageError
+from ort_py_kit.fake_device import FakeFactory
 
 
 def device(name: str = "AExecutionProvider", kind: OrtHardwareDeviceType = OrtHardwareDeviceType.GPU) -> OrtEpDevice:
@@ -37,3 +42,38 @@ def test_memory_of_a_device_is_described() -> None:
 def test_no_device_makes_streams_for_callers(kind: OrtHardwareDeviceType) -> None:
     with pytest.raises(UsageError, match="No stream"):
         device(kind=kind).create_sync_stream()
+
+
+def _with_hardware(hardware: Callable[[], Sequence[Hardware] | None]) -> FakeFactory:
+    class Factory(FakeFactory):
+        def hardware(self) -> Sequence[Hardware] | None:
+            return hardware()
+
+    return Factory()
+
+
+def _failing() -> Sequence[Hardware]:
+    raise OSError("no driver")
+
+
+@pytest.mark.parametrize(
+    ("hardware", "found"),
+    [
+        (
+            lambda: [Hardware(DeviceClass.GPU, "ACME", 0x1234, 7, {"LUID": "5"})],
+            [OrtHardwareDevice(OrtHardwareDeviceType.GPU, "ACME", 0x1234, 7, {"LUID": "5"})],
+        ),
+        (list, []),
+        (_failing, []),
+        (lambda: None, [OrtHardwareDevice(OrtHardwareDeviceType.NPU, "nobody", 0, 0, {})]),
+    ],
+    ids=["found", "none", "failing", "not asked"],
+)
+def test_a_library_enumerates_its_devices(
+    hardware: Callable[[], Sequence[Hardware] | None],
+    found: list[OrtHardwareDevice],
+    register: Callable[[ProviderFactory], None],
+) -> None:
+    """What a probe names is listed only where the provider has no library to ask."""
+    register(_with_hardware(hardware))
+    assert [one.device for one in get_ep_devices() if one.ep_name == "FakeExecutionProvider"] == found

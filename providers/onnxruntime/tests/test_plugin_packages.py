@@ -54,6 +54,7 @@ def test_a_session_runs_on_its_device_or_says_that_there_is_none(name: str) -> N
             (fallback,) = session.fallback_report
             assert f"{name} finds no device on this machine" in fallback.reason
             assert f"{name} finds no device on this machine" in str(session.explain_selection())
+            assert name not in {device.ep_name for device in ort.get_ep_devices()}
 
 
 @pytest.mark.parametrize("name", PLUGINS)

@@ -52,6 +52,21 @@ def test_a_plugin_that_does_not_fit_is_named(tmp_path: Path) -> None:
     assert "pip install --upgrade onnxruntime-ep-webgpu" in found["cause"]
 
 
+def test_a_plugin_that_does_not_fit_has_no_device(tmp_path: Path) -> None:
+    """It is listed by name, from its files; policies do not choose it."""
+    code = f"""
+import ort_py
+assert "{NAME}" in ort_py.get_available_providers()
+assert "{NAME}" not in {{device.ep_name for device in ort_py.get_ep_devices()}}
+options = ort_py.SessionOptions()
+options.set_provider_selection_policy(ort_py.OrtExecutionProviderDevicePolicy.PREFER_GPU)
+assert "{NAME}" not in ort_py.explain_selection(sess_options=options).taken
+"""
+    variables = _plugin(tmp_path, NO_LIBRARY)
+    done = subprocess.run([sys.executable, "-c", code], env=variables, check=False, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
 @pytest.mark.parametrize(
     ("options", "reason"),
     [

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from ort_py.contracts.capability import Capability, Claim, ClaimKind, Refusal
 from ort_py.contracts.provider_records import ArtifactValidity, Availability, OptionSpec, SessionContext
 from ort_py.contracts.version import API_VERSION, ApiRange
-from ort_py.devices import HOST, Device, DeviceClass
+from ort_py.devices import HOST, Device, DeviceClass, Hardware
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -255,7 +255,7 @@ class ProviderFactory(ABC):
     """The factory that a plug-in registers through the hook ``ort_py_providers``. There is one instance per process.
 
     Members may be read at any time on any thread and must not import a vendor package, start a thread or touch a
-    device; `create` and `device_memory` alone may.
+    device; `create`, `hardware` and `device_memory` alone may.
     """
 
     @property
@@ -350,6 +350,12 @@ class ProviderFactory(ABC):
         vendor load it; None if names that end so are none of its files.
 
         The provider runs nothing and needs no device: `ort-py compile` makes a session of it. Any thread.
+        """
+        return None
+
+    def hardware(self) -> Sequence[Hardware] | None:
+        """Optional. Devices that its library finds, for ``get_ep_devices`` and policies; None where they are those that
+        `probe` names. Any thread; an exception is logged, and counts as no device.
         """
         return None
 

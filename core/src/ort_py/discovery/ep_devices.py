@@ -6,6 +6,7 @@ providers are refused here: a provider of ort-py is a pip package.
 
 from __future__ import annotations
 
+import logging
 import os
 import platform
 from collections.abc import Mapping, Sequence
@@ -13,7 +14,7 @@ from dataclasses import field
 from functools import cache
 from typing import Any
 
-from ort_py.devices import Device, DeviceClass
+from ort_py.devices import Device, DeviceClass, Hardware
 from ort_py.discovery import CPU_ROLE, ProviderRecord, default_catalog
 from ort_py.enums import OrtAllocatorType, OrtDeviceMemoryType, OrtHardwareDeviceType, OrtMemoryInfoDeviceType
 from ort_py.errors import Fail, InvalidArgument, Location, UsageError
@@ -181,13 +182,25 @@ def _devices_of(record: ProviderRecord) -> list[OrtEpDevice]:
     if record.distribution:
         metadata["distribution"] = record.distribution
     found = []
-    for device in record.devices or (Device("cpu", 0),):
-        kind = _TYPES[record.device_class or DeviceClass.CPU]
-        vendor = _processor_vendor() if kind == OrtHardwareDeviceType.CPU else record.vendor
-        hardware = OrtHardwareDevice(kind, vendor, 0, device.index, {})
-        options = {"device_id": str(device.index)} if _takes(record, "device_id") else {}
+    for one in _hardware_of(record):
+        kind = _TYPES[one.device_class]
+        vendor = one.vendor or (_processor_vendor() if kind == OrtHardwareDeviceType.CPU else record.vendor)
+        hardware = OrtHardwareDevice(kind, vendor, one.vendor_id, one.device_id, one.metadata or {})
+        options = {"device_id": str(one.device_id)} if _takes(record, "device_id") else {}
         found.append(OrtEpDevice(record.name, record.vendor, metadata, options, hardware))
     return found
+
+
+def _hardware_of(record: ProviderRecord) -> Sequence[Hardware]:
+    try:
+        found = record.factory.hardware() if record.factory is not None else None
+    except Exception as error:  # of a library
+        logging.getLogger("ort_py.discovery").info("%s finds no devices: %s", record.name, error)
+        return ()
+    if found is not None:
+        return found
+    kind = record.device_class or DeviceClass.CPU
+    return [Hardware(kind, device_id=device.index) for device in record.devices or (Device("cpu", 0),)]
 
 
 def _takes(record: ProviderRecord, option: str) -> bool:
@@ -206,5 +219,5 @@ def input_devices(count: int) -> list[OrtEpDevice]:
     Args:
         count: Number of inputs.
     """
-    host = [device for device in get_ep_devices() if device.ep_name == CPU_ROLE]
-    return host[:1] * count
+    record = default_catalog().record(CPU_ROLE)
+    return ([] if record is None or not record.usable else _devices_of(record)[:1]) * count

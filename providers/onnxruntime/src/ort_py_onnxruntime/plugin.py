@@ -18,7 +18,7 @@ from ort_py.contracts import (
     ProviderFactory,
     SessionContext,
 )
-from ort_py.devices import HOST, Device, DeviceClass
+from ort_py.devices import HOST, Device, DeviceClass, Hardware
 from ort_py.hooks import hookimpl
 from ort_py_onnxruntime.routes import GENERAL, ROUTES, Route
 
@@ -123,6 +123,17 @@ class BridgeFactory(_Factory):
         small = bool(options["claim_small"])
         return OnnxruntimeProvider(self._name, settings, claims_small=small, residence=residence)
 
+    def hardware(self) -> Sequence[Hardware] | None:
+        """Devices that onnxruntime has for the provider. None for a built-in one that it does not list.
+
+        Raises:
+            EPFail: onnxruntime does not load, or the plug-in does not register or finds no device.
+        """
+        from ort_py_onnxruntime.native import devices_of, native
+
+        found = devices_of(self._name) or [one for one in native().get_ep_devices() if one.ep_name == self._name]
+        return [_described(one.device) for one in found] or None
+
     def device_memory(self, device: Device) -> IDeviceMemory | None:
         """Memory of its device, if it has some of its own and onnxruntime copies to it.
 
@@ -189,6 +200,11 @@ class GeneralFactory(_Factory):
         from ort_py_onnxruntime.settings import settings_of_general
 
         return OnnxruntimeProvider(GENERAL, settings_of_general(options, context.threads))
+
+
+def _described(device: Any) -> Hardware:
+    kind = DeviceClass[device.type.name]
+    return Hardware(kind, device.vendor, device.vendor_id, device.device_id, dict(device.metadata))
 
 
 def _unusable(advice: str) -> Availability | None:
