@@ -84,7 +84,10 @@ class TestGgml(ProviderSuite):
     provider = "ggml"
     options: ClassVar[dict[str, object]] = EXACT | {"claim_small": True}
     graphs = 5
-    cases = ("test_add", "test_conv_", "test_layer_normalization", "test_max_", "test_relu", "test_softmax")
+    cases = (
+        *("test_add", "test_conv_", "test_layer_normalization", "test_max_", "test_relu", "test_softmax"),
+        *("test_where", "test_wrap_pad"),
+    )
 
     def samples(self) -> Sequence[Sample]:
         """Graphs of fixed sizes. The second one ends the process that tries it, so that it is run in parts."""

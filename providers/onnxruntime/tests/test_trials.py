@@ -249,3 +249,11 @@ def test_a_choice_between_infinities_must_be_finite(monkeypatch: pytest.MonkeyPa
     assert tried(where, lambda c, x, z: c * x + ~c * z) == trials._WRONG
     halves = "g (float[4, 5] x) => (float[4, 5] y) { n = Neg(x) y = Add(x, n) }"
     assert tried(halves, np.zeros_like) == ""
+
+
+def test_values_that_decide_sizes_are_left_to_others() -> None:
+    """The model declares the size that one run of it has; others would not have been tried."""
+    pad = model_from_text("g (float[3, 4] x, int64[4] p) => (float[3, 6] y) { y = Pad(x, p) }")
+    assert trials._compared(pad, SETTINGS, SETTINGS) == trials._VARIES
+    kept = model_from_text("g (float[3, 4] x, int64[2] i) => (float[2, 4] y) { y = Gather(x, i) }")
+    assert trials._compared(kept, SETTINGS, SETTINGS) == ""
