@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -29,12 +30,26 @@ class _Seen:
         monkeypatch.setattr(attention, "in_blocks", seen)
 
 
-@pytest.fixture
-def seen(monkeypatch: pytest.MonkeyPatch) -> _Seen:
-    """Blocks of 16 rows a thread, from the first score on."""
-    monkeypatch.setattr(blocked_attention, "_SCORES", 1)
-    monkeypatch.setattr(blocked_attention, "_BLOCK", 1)
+@pytest.fixture(params=["keys as they lie", "packed keys"])
+def seen(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> _Seen:
+    """Blocks of 16 rows a thread, from the first score on; a processor that packs nothing reads keys as they lie."""
+    packed = 1 if request.param == "packed keys" else 1 << 60
+    _allow(monkeypatch, packed, 1)
     return _Seen(monkeypatch)
+
+
+@pytest.fixture
+def unpacked(monkeypatch: pytest.MonkeyPatch) -> _Seen:
+    """The same, with keys as they lie on every processor."""
+    _allow(monkeypatch, 1 << 60, 1)
+    return _Seen(monkeypatch)
+
+
+def _allow(monkeypatch: pytest.MonkeyPatch, packed: int, plain: int) -> None:
+    """Attend in blocks of 16 rows from these numbers of scores on."""
+    ways = {"_PACKED": {"scores": packed, "block": 1}, "_PLAIN": {"all_scores": plain, "block": 1}}
+    for name, changes in ways.items():
+        monkeypatch.setattr(blocked_attention, name, replace(getattr(blocked_attention, name), **changes))
 
 
 def _model(feeds: dict[str, Array], inputs: str = "a b c", **attributes: Any) -> bytes:
@@ -113,6 +128,16 @@ def test_masked_attention_is_done_at_once(seen: _Seen) -> None:
     assert_close(y, _wanted(feeds))
 
 
+@pytest.mark.parametrize("size", [3, 8, 20, 33])
+@pytest.mark.parametrize("threads", [1, 2])
+def test_heads_of_any_size(seen: _Seen, size: int, threads: int) -> None:
+    """Also where a head does not fill a register."""
+    feeds = _feeds(np.random.default_rng(size), 1, 2, 75, 50, size)
+    (y,) = open_session(_model(feeds), threads=threads).run(None, feeds)
+    assert len(seen.blocked) == 1
+    assert_close(y, _wanted(feeds))
+
+
 def test_short_attention_is_done_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Scores that fit into the cache stay there anyway."""
     seen = _Seen(monkeypatch)
@@ -122,11 +147,11 @@ def test_short_attention_is_done_at_once(monkeypatch: pytest.MonkeyPatch) -> Non
     assert_close(y, _wanted(feeds))
 
 
-def test_narrow_heads_are_attended_to_at_once(seen: _Seen) -> None:
-    """Products of blocks with few columns are slow."""
+def test_narrow_heads_are_attended_to_at_once(unpacked: _Seen) -> None:
+    """Products of blocks with few columns are slow where keys are not packed."""
     feeds = _feeds(np.random.default_rng(10), 1, 2, 64, 40, 16)
     (y,) = open_session(_model(feeds)).run(None, feeds)
-    assert seen.blocked == [False]
+    assert unpacked.blocked == [False]
     assert_close(y, _wanted(feeds))
 
 
