@@ -152,10 +152,6 @@ DELIBERATE: dict[str, tuple[Any, str]] = {
     ),
     "opset 27": ([[("x", "tensor(float)", ["N", 3])], [("y", "tensor(float)", ["N", 3])], []], "onnx defines it"),
     "IR version 14": ([[("x", "tensor(float)", ["N", 3])], [("y", "tensor(float)", ["N", 3])], []], "onnx defines it"),
-    "input without a type": (
-        [[("x", "", [])], [("y", "tensor(float)", ["N", 3])], []],
-        "ONNX lets it be; what is fed is looked at when it comes",
-    ),
 }
 """Models on which the two differ: what ort-py gives or raises, and why."""
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from onnx import TensorProto, helper
+from onnx import TensorProto, TypeProto, ValueInfoProto, helper
 
 import ort_py as ort
 from core.tests.small_models import ADD, RELU, TWO_OUTPUTS, open_model, typed_identity
@@ -177,12 +177,12 @@ def test_session_works_after_a_refusal() -> None:
     assert session.state == "ready"
 
 
-def test_lists_of_several_lengths_for_an_input_without_a_type() -> None:
-    """A file may omit the type of an input; a value that is not an array is refused all the same."""
+def test_lists_of_several_lengths_for_an_input_of_unknown_type() -> None:
+    """A file may leave open what an optional input holds; a value that is not an array is refused all the same."""
     nodes = [helper.make_node("SequenceInsert", ["s", "x"], ["y"])]
     inputs = [
         helper.make_tensor_sequence_value_info("s", TensorProto.FLOAT, None),
-        helper.make_empty_tensor_value_info("x"),
+        ValueInfoProto(name="x", type=TypeProto(optional_type=TypeProto.Optional())),
     ]
     graph = helper.make_graph(
         nodes, "g", inputs, [helper.make_tensor_sequence_value_info("y", TensorProto.FLOAT, None)]

@@ -214,7 +214,7 @@ def test_bodies_take_the_types_that_they_are_given(node: str) -> None:
 
 def test_unknown_types_are_passed_over() -> None:
     """Types that inference could not find become known when the model runs."""
-    model = load("g (x, float[2] z) => (y) { y = Add(x, z) }")
+    model = load("g (float[2] x, float[2] z) => (y) { y = Add(x, z) }")
     model.graph.inputs[0].type = None
     validate(model, SchemaRegistry())
     check_types(model, SchemaRegistry())

@@ -190,7 +190,7 @@ class ModelBuilder:
     ) -> Body:
         """Declare what the nodes write. `given` values are there already and get their producer here."""
         rows: list[tuple[WrittenNode, list[Value | None]]] = []
-        known, take, prefix = scope.names, self._names.take, context.prefix
+        known, take, prefix, owner = scope.names, self._names.take, context.prefix, graph.owner
         for node in nodes:
             outputs: list[Value | None] = []
             for name in node.outputs:
@@ -203,6 +203,11 @@ class ModelBuilder:
                 if name in known:
                     one = f"one definition is an output of node '{node.name}' ({node.op_type})"
                     self._problem(f"Value '{name}' is defined more than once; {one}.", InconsistentGraph)
+                elif owner is not None and scope.redefines(name, owner):
+                    self._problem(
+                        f"Value '{name}' is defined again inside '{owner.name}', by an output of node "
+                        f"'{node.name}' ({node.op_type}); a name of the graphs around has one meaning."
+                    )
                 known[name] = value
                 outputs.append(value)
             while outputs and outputs[-1] is None:

@@ -8,11 +8,12 @@ ONNX defines for its operator, for operators without a kernel. Expanding itself 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from ort_py.dtypes import ValueType
-from ort_py.errors import InvalidGraph
+from ort_py.errors import InconsistentGraph, InvalidGraph
+from ort_py.graph.checking.problems import Problem
 from ort_py.graph.checking.resolved_schema import from_onnx
 from ort_py.graph.checking.schema import SchemaRegistry
 from ort_py.graph.ir import Graph, Node
@@ -44,6 +45,37 @@ def check_functions(nodes: list[WrittenNode], functions: Mapping[FunctionKey, Wr
         sizes[key] = own + sum(times * sizes[callee] for callee, times in callees.items())
     own, callees = _calls(nodes, functions)
     budget.check_nodes(own + sum(times * sizes[callee] for callee, times in callees.items()))
+
+
+def import_problems(
+    nodes: list[WrittenNode], functions: Mapping[FunctionKey, WrittenFunction], imports: Mapping[str, int]
+) -> Iterator[str]:
+    """Report functions that use a domain without importing it, and calls of functions of domains that the model does
+    not import.
+
+    Args:
+        nodes: Those of the main graph.
+        functions: The model's functions.
+        imports: The opsets that the model itself imports.
+    """
+    if not functions:
+        return
+    for function in functions.values():
+        missing = {
+            node.domain: node for node in walk_written(function.nodes) if node.domain not in function.opset_imports
+        }
+        for domain, node in missing.items():
+            text = (
+                f"Function '{function.title}' uses {domain or 'ai.onnx'} ({node.op_type}), but imports no opset of it."
+            )
+            yield Problem(text, InconsistentGraph)
+    calls = {
+        node.domain: node
+        for node in walk_written(nodes)
+        if node.domain not in imports and (node.domain, node.op_type, node.overload) in functions
+    }
+    for domain, node in calls.items():
+        yield f"The model calls function '{domain}.{node.op_type}', but imports no opset of {domain}."
 
 
 _Calls = tuple[int, Counter[FunctionKey]]

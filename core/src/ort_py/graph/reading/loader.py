@@ -18,7 +18,7 @@ from ort_py.graph.ir import Model
 from ort_py.graph.reading.build import ModelBuilder
 from ort_py.graph.reading.cutting import CutModel
 from ort_py.graph.reading.external_data import ExternalFiles
-from ort_py.graph.reading.functions import check_functions
+from ort_py.graph.reading.functions import check_functions, import_problems
 from ort_py.graph.reading.order import sort_model
 from ort_py.graph.reading.parse_graph import GraphReader
 from ort_py.graph.reading.sources import ModelSource, Source, expect_unwritten, read_source
@@ -33,6 +33,8 @@ from ort_py.onnx_parts import onnx
 
 _FIRST_IR_WITH_OPSETS = 3
 """Before IR version 3 a model had no opset imports and meant opset 1."""
+_FIRST_IR_WITH_TYPES = 2
+"""Before IR version 2 an attribute had no type."""
 
 
 def load_model(
@@ -82,6 +84,7 @@ def _load(read: ModelSource, store: WeightStore, budget: Budget, supplied: Suppl
     model.budget = budget
     written, functions, problems = _parse(model, read, store, budget, supplied)
     model.problems += problems
+    model.problems += import_problems(written.nodes, functions, model.opset_imports)
     for function in functions.values():
         _check_opsets(function.opset_imports, Location(file=read.path, path=(function.title,)))
         for domain, opset in function.opset_imports.items():
@@ -99,7 +102,7 @@ def _parse(
     """Read the graphs, then let go of the protobuf: the graph is built without its memory."""
     files = ExternalFiles(read.folder, store, budget, read.real_folder, supplied)
     tensors = TensorReader(store, budget, files, read.cut)
-    reader = GraphReader(tensors, budget)
+    reader = GraphReader(tensors, budget, typed=model.ir_version >= _FIRST_IR_WITH_TYPES)
     proto, read.proto = read.proto, None
     supplied.check_used(proto.graph)
     written = reader.graph(proto.graph)

@@ -38,12 +38,18 @@ def as_problem(error: InvalidGraph) -> str:
 class GraphReader:
     """Reads the graphs of one model.
 
+    Args:
+        tensors: Reads its tensors.
+        budget: Limits of the load.
+        typed: Whether attributes must say their types; IR version 1 wrote none.
+
     Attributes:
         problems: Faults, in the order they were found in.
     """
 
-    def __init__(self, tensors: TensorReader, budget: Budget) -> None:
+    def __init__(self, tensors: TensorReader, budget: Budget, *, typed: bool = False) -> None:
         self.problems: list[str] = []
+        self._typed = typed
         self._tensors = tensors
         self._budget = budget
         self._pending: list[tuple[Any, WrittenGraph]] = []
@@ -59,7 +65,24 @@ class GraphReader:
         written = WrittenGraph()
         self._pending.append((proto, written))
         self._drain()
+        self._expect_types(proto, written)
         return written
+
+    def _expect_types(self, proto: Any, written: WrittenGraph) -> None:
+        """Note inputs of the model whose type is left open; an initializer of the name tells it as well."""
+        open_ones = [info for info, (_, known) in zip(proto.input, written.inputs, strict=True) if known is None]
+        if not open_ones:
+            return
+        weights = {name for name, _ in written.weights}
+        for info in open_ones:
+            kind = info.type.WhichOneof("value")
+            if kind in ("tensor_type", "sparse_tensor_type"):
+                known = getattr(info.type, kind).elem_type  # what ONNX does not define is noted elsewhere
+            else:
+                known = kind is not None
+            if not known and info.name not in weights:
+                lacks = "element type" if kind else "type"
+                self.problems.append(Problem(f"Input '{info.name}' of the model has no {lacks}.", InconsistentGraph))
 
     def function(self, proto: Any) -> WrittenFunction:
         """Read a ``FunctionProto``. Raises as `graph`."""
@@ -140,6 +163,8 @@ class GraphReader:
         for proto in protos:
             self._budget.tick()
             name = text(proto.name)
+            if self._typed and not proto.type and not proto.ref_attr_name:
+                self.problems.append(f"{_title(node)}: attribute '{name}' has no type.")
             if name in node.attributes:
                 self.problems.append(f"{_title(node)} has the attribute '{name}' twice.")
             elif proto.ref_attr_name:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
-from ort_py.graph.ir import Value
+from ort_py.graph.ir import Node, Value
 from ort_py.graph.reading.written import WrittenGraph, WrittenNode
 from ort_py.lazy_dataclass import dataclass
 
@@ -16,11 +16,12 @@ class Scope:
     A name may mean None: an optional parameter of a function that the call leaves out.
     """
 
-    __slots__ = ("names", "outer")
+    __slots__ = ("_places", "names", "outer")
 
     def __init__(self, outer: Scope | None = None) -> None:
         self.names: dict[str, Value | None] = {}
         self.outer = outer
+        self._places: dict[str | Value, int] | None = None
 
     def find(self, name: str) -> Value | None:
         """Look up the value of a name in this scope."""
@@ -30,6 +31,33 @@ class Scope:
                 return scope.names[name]
             scope = scope.outer
         raise KeyError(name)
+
+    def redefines(self, name: str, owner: Node) -> bool:
+        """Return whether a name that nodes write here is defined in a body around before the node that holds this one.
+
+        Args:
+            name: The name.
+            owner: That node.
+        """
+        scope, holder = self.outer, owner
+        while scope is not None:
+            if name in scope.names:
+                return scope._precedes(name, holder)
+            if holder.graph.owner is None:
+                break
+            scope, holder = scope.outer, holder.graph.owner
+        return False
+
+    def _precedes(self, name: str, node: Node) -> bool:
+        """Return whether a name is defined before the results of a node: names are noted in the order of the file."""
+        if self._places is None:
+            self._places = {}
+            for place, (known, value) in enumerate(self.names.items()):
+                self._places[known] = place
+                if value is not None:
+                    self._places.setdefault(value, place)
+        results = [self._places[value] for value in node.outputs if value is not None and value in self._places]
+        return bool(results) and self._places.get(name, len(self.names)) < min(results)
 
 
 @dataclass(frozen=True, slots=True)
