@@ -49,6 +49,31 @@ def test_declared_sizes_of_a_slice_count_where_there_is_none(text: str, declared
             np.testing.assert_allclose(found, wanted)
 
 
+CARRIED = """
+g (float[A, 3] x, int64 n, bool go) => (float[] y, float[] s) {
+  y, s = Loop (n, go, x) <body = b (int64 i, bool c, float[] v) => (bool d, float[] r, float[] t) {
+    d = Identity(c) r = Identity(v) t = Neg(v) }>
+}"""
+
+
+@pytest.mark.parametrize("restored", [False, True])
+@pytest.mark.parametrize("level", list(ort_py.GraphOptimizationLevel))
+def test_what_transforms_find_out_makes_no_difference(
+    level: ort_py.GraphOptimizationLevel, restored: bool, tmp_path: Path
+) -> None:
+    """A carried value that never changes is known to transforms; the specification's types do not tell its shape."""
+    options = ort_py.SessionOptions()
+    options.graph_optimization_level = level
+    options.cache_dir = tmp_path
+    options.add_session_config_entry("session.model_cache", "1")
+    for _ in range(1 + restored):
+        session = ort_py.InferenceSession(model_bytes(CARRIED), options, providers=CPU)
+        process_queue().wait()
+    (slices,) = session.run(["s"], FEED)
+    (wanted,) = _wanted(model_bytes(CARRIED), FEED)[1:]
+    assert slices.shape == wanted.shape == (0,)
+
+
 def test_the_cache_keeps_what_a_body_declares(tmp_path: Path) -> None:
     """A session of a prepared model gives the same shape."""
     options = ort_py.SessionOptions()

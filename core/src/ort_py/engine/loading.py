@@ -18,6 +18,7 @@ from ort_py.graph.typing.shapes import infer_types
 from ort_py.hooks.manager import HookManager
 from ort_py.logs import lazy_logger
 from ort_py.options import SessionOptions, additions_of
+from ort_py.planning.slices import note_slice_types
 
 _logger = lazy_logger("ort_py.session")
 
@@ -58,6 +59,9 @@ def load(source: GivenModel, options: SessionOptions, schemas: SchemaRegistry, r
         graph.declared_outputs = [value.type for value in graph.outputs]
     with report.stage("infer types"):
         infer_types(model, schemas)
+        for graph in walk(model.graph):
+            if graph.owner is not None:
+                note_slice_types(graph)
         check_types(model, schemas)
     if any(node.op_type == "Gradient" for graph in walk(model.graph) for node in graph.nodes):
         _differentiate(model, options, schemas, report)

@@ -7,13 +7,11 @@ brought to their devices and its captures get slots of the enclosing plan.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from itertools import zip_longest
 from typing import Any, Protocol
 
 from ort_py.devices import Device
-from ort_py.dtypes import TensorType, ValueType
 from ort_py.errors import InvalidGraph
-from ort_py.graph.ir import Graph, Node, Value
+from ort_py.graph.ir import Graph, Node
 from ort_py.limits import check_allocation
 from ort_py.planning.plan import ExecutionPlan, NestedPlan
 from ort_py.planning.resources import PlanResources
@@ -90,27 +88,6 @@ def define_outputs(planner: BodyPlanner, node: Node, devices: Sequence[Device]) 
         planner.slots.discard() if value is None else planner.slots.define(value, device, strided=True)
         for value, device in zip(values, devices, strict=True)
     )
-
-
-def slice_types(
-    body: Graph, first: int, stacked: Sequence[Value | None], axes: Sequence[tuple[int, ...]]
-) -> tuple[ValueType | None, ...]:
-    """The type of each scan output's slice, which a loop of no iteration goes by. Inference says little inside a body,
-    where carried values may change their shape; the node's output may say more, and so may the body's declarations.
-    """
-    types: list[ValueType | None] = []
-    for value, added, outer, own in zip_longest(body.outputs[first:], axes, stacked, body.declared_outputs[first:]):
-        inside = value.type
-        shapes = [one.shape for one in (inside, own) if isinstance(one, TensorType) and one.shape is not None]
-        if outer is not None and isinstance(outer.type, TensorType) and (shape := outer.type.shape):
-            gone = {axis % len(shape) for axis in added if -len(shape) <= axis < len(shape)}
-            shapes.insert(0, tuple([dim for axis, dim in enumerate(shape) if axis not in gone]))
-        if isinstance(inside, TensorType) and shapes:
-            dims = zip(*[shape for shape in shapes if len(shape) == len(shapes[0])], strict=True)
-            sizes = [next((size for size in one if isinstance(size, int)), None) for one in dims]
-            inside = TensorType(inside.data_type, tuple(sizes))
-        types.append(inside)
-    return tuple(types)
 
 
 def integers(node: Node, name: str, count: int) -> tuple[int, ...]:

@@ -25,15 +25,13 @@ from ort_py.planning.bodies import (
     flags,
     integers,
     nest,
-    slice_types,
 )
 from ort_py.planning.plan import BatchedScanStep, IfStep, LoopStep, ScanStep, SequenceMapStep, SubgraphKernelStep
 from ort_py.planning.resources import PlanResources
+from ort_py.planning.slices import slice_types
 
 if TYPE_CHECKING:
     from ort_py.kernels.binding import BoundKernel
-
-_BATCH_AND_TIME = (0, 1)
 
 
 def _emit_if(planner: BodyPlanner, node: Node) -> None:
@@ -75,7 +73,7 @@ def _emit_loop(planner: BodyPlanner, node: Node) -> None:
             condition=slots[1],
             carried=slots[2:],
             body=nested,
-            scan_types=slice_types(body.graph, 1 + count, node.outputs[count:], [(0,)] * len(scan_devices)),
+            scan_types=slice_types(body.graph, 1 + count),
             scan_modules=array_modules(planner, scan_devices),
             check_allocation=allocation_checker(planner, node),
         )
@@ -97,7 +95,6 @@ def _emit_scan(planner: BodyPlanner, node: Node) -> None:
     nested = nest(planner, body, devices)
     inputs, outputs = (*slots, *captured_slots(nested)), define_outputs(planner, node, devices)
     states, scans = slots[batched : batched + state_count], slots[batched + state_count :]
-    results = body.graph, state_count, node.outputs[state_count:]
     modules, check_allocation = array_modules(planner, scan_devices), allocation_checker(planner, node)
     if batched:
         planner.slots.steps.append(
@@ -110,7 +107,7 @@ def _emit_scan(planner: BodyPlanner, node: Node) -> None:
                 states=states,
                 scans=scans,
                 directions=flags(node, "directions", scan_count),
-                scan_types=slice_types(*results, [_BATCH_AND_TIME] * len(scan_devices)),
+                scan_types=slice_types(body.graph, state_count),
                 scan_modules=modules,
                 state_modules=array_modules(planner, state_devices),
                 check_allocation=check_allocation,
@@ -130,7 +127,7 @@ def _emit_scan(planner: BodyPlanner, node: Node) -> None:
             directions=flags(node, "scan_input_directions", scan_count),
             output_axes=output_axes,
             output_directions=flags(node, "scan_output_directions", len(scan_devices)),
-            scan_types=slice_types(*results, [(axis,) for axis in output_axes]),
+            scan_types=slice_types(body.graph, state_count),
             scan_modules=modules,
             check_allocation=check_allocation,
         )
