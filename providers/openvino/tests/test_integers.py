@@ -6,9 +6,10 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import onnx.numpy_helper
 import pytest
 
-from providers.openvino.tests.models import NAME, opened, refusals, runners
+from providers.openvino.tests.models import NAME, opened, parsed, refusals, runners
 
 LONG = np.array([2147483647, 16777217, 123456789, -16777219, 5, -123456791], np.int32)
 OTHER = np.array([16777216, 16777216, 123456788, -16777218, 3, 7], np.int32)
@@ -64,3 +65,17 @@ def test_shorter_numbers_are_not_refused(kind: str) -> None:
     """They have no more bits than float32 holds."""
     session = opened(f"g ({kind}[6] x) => ({kind}[6] y) {{ y = Relu(x) }}")
     assert runners(session) == {"Relu": NAME}
+
+
+@pytest.mark.parametrize(("channels", "runs"), [(57, True), (64, False)])
+def test_sums_of_bytes(channels: int, *, runs: bool) -> None:
+    """Convolutions of bytes whose sums float32 cannot count are left to others."""
+    model = parsed(f"g (uint8[1,{channels},3,3] x) => (int32[1,2,1,1] y) {{ y = ConvInteger(x, w, a, z) }}")
+    weights = np.full((2, channels, 3, 3), -127, np.int8)
+    weights[0, 0, 0, 0] = -126
+    for name, array in {"w": weights, "a": np.array(0, np.uint8), "z": np.array(1, np.int8)}.items():
+        model.graph.initializer.append(onnx.numpy_helper.from_array(array, name))
+    session = opened(model)
+    (sums,) = session.run(None, {"x": np.full((1, channels, 3, 3), 255, np.uint8)})
+    np.testing.assert_array_equal(sums.reshape(-1), 255 * (weights.astype(np.int64) - 1).sum((1, 2, 3)))
+    assert (runners(session) == {"ConvInteger": NAME}) == runs
