@@ -79,3 +79,16 @@ def test_sums_of_bytes(channels: int, *, runs: bool) -> None:
     (sums,) = session.run(None, {"x": np.full((1, channels, 3, 3), 255, np.uint8)})
     np.testing.assert_array_equal(sums.reshape(-1), 255 * (weights.astype(np.int64) - 1).sum((1, 2, 3)))
     assert (runners(session) == {"ConvInteger": NAME}) == runs
+
+
+@pytest.mark.parametrize("depth", [257, 400])
+def test_sums_of_bytes_in_a_matrix(depth: int) -> None:
+    """Likewise for products of matrices."""
+    model = parsed(f"g (uint8[3,2,2,{depth}] a) => (int32[3,2,2,5] y) {{ y = MatMulInteger(a, b, z) }}")
+    b = np.full((depth, 5), 254, np.uint8)
+    b[0, 0] = 253
+    for name, array in {"b": b, "z": np.array(0, np.uint8)}.items():
+        model.graph.initializer.append(onnx.numpy_helper.from_array(array, name))
+    a = np.full((3, 2, 2, depth), 255, np.uint8)
+    (sums,) = opened(model).run(None, {"a": a})
+    np.testing.assert_array_equal(sums, a.astype(np.int64) @ b.astype(np.int64))

@@ -4,7 +4,7 @@ OpenVINO's plug-ins keep int64 at the border of a model and compute in int32, sa
 indices, which no tensor is large enough to take beyond 32 bits, and wrong for a caller's numbers.
 
 Some operators compute integers in float32, which holds 24 bits. They are right for counts and places, and for integers
-of 8 and 16 bits. `ConvInteger` is right where the weights are known to give no larger sums.
+of 8 and 16 bits. Sums of products of bytes are right where the weights are known to give no larger sums.
 """
 
 from __future__ import annotations
@@ -87,6 +87,9 @@ _IN_FLOAT32 = frozenset(
 )
 """Operators that compute integers in float32."""
 
+_SUMS = frozenset({"ConvInteger", "MatMulInteger"})
+"""Operators that add up products of bytes in float32."""
+
 _MOST_SUM = 2**24
 """All integers up to this are numbers of float32."""
 
@@ -99,7 +102,7 @@ _LONG = frozenset({DataType.INT32, DataType.UINT32, DataType.UINT64})
 def refusal_of_integers(node: NodeSpec, graph: GraphView) -> str | None:
     """Explain why the integers of a node may have more bits than it is computed in, or return None if they cannot."""
     long = node.op_type in _IN_FLOAT32 and _first(node.inputs) in _LONG
-    if (long or (node.op_type == "ConvInteger" and not _has_small_sums(node, graph))) and not node.domain:
+    if (long or (node.op_type in _SUMS and not _has_small_sums(node, graph))) and not node.domain:
         return "it computes integers in float32, which holds 24 bits"
     if node.op_type == "Cast" and _first(node.outputs) is DataType.INT64 and _first(node.inputs) is not DataType.INT64:
         return None if _first(node.inputs) in _SHORT else "a cast to int64 whose results OpenVINO would keep in 32 bits"
@@ -113,15 +116,17 @@ def refusal_of_integers(node: NodeSpec, graph: GraphView) -> str | None:
 
 
 def _has_small_sums(node: NodeSpec, graph: GraphView) -> bool:
-    """Return whether no sum of a convolution of bytes with constant weights is larger than float32 counts."""
+    """Return whether no sum of products of bytes with constant weights is larger than float32 counts."""
     given = (*node.inputs, None, None)
     weights, zero = (None if value is None else graph.constant(value.name) for value in (given[1], given[3]))
     if weights is None or (zero is None and given[3] is not None):
         return False
-    factors = weights.reshape(len(weights), -1).astype(np.int64)
+    factors = weights.astype(np.int64)
+    if node.op_type == "ConvInteger":
+        factors = factors.reshape(len(weights), -1).T
     if zero is not None:
-        factors -= zero.reshape(-1, 1)
-    return _BYTE * int(np.abs(factors).sum(1).max(initial=0)) <= _MOST_SUM
+        factors = factors - zero
+    return _BYTE * int(np.abs(factors).sum(-2 if factors.ndim > 1 else None).max(initial=0)) <= _MOST_SUM
 
 
 _SHORT = frozenset({DataType.INT8, DataType.UINT8, DataType.INT16, DataType.UINT16, DataType.INT32, DataType.BOOL})
