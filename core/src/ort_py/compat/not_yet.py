@@ -21,7 +21,8 @@ def missing(name: str, instead: str) -> NotYetError:
     return NotYetError(
         f"ort-py has no {name} yet.",
         why="this subpackage of onnxruntime transforms models before they run, which ort-py does not do yet",
-        fix=instead,
+        fix=f"{instead} Or install ort-py-onnxruntime and onnxruntime, and run the program with `python -m "
+        "ort_py.as_onnxruntime`: onnxruntime's own tools work there.",
     )
 
 
