@@ -16,6 +16,7 @@ import ort_py as ort
 from ort_py.contracts import FrameResources
 from ort_py.errors import OptionError
 from ort_py_kit.graphs import model_from_text
+from ort_py_onnxruntime import settings
 from ort_py_onnxruntime.binding import SMALL
 from ort_py_onnxruntime.native import FORKS, native
 from ort_py_onnxruntime.region import OnnxruntimeRegion
@@ -213,6 +214,18 @@ def test_wrong_options_are_refused(options: dict[str, str], message: str) -> Non
 def test_wrong_further_options_are_refused() -> None:
     with pytest.raises(OptionError, match="no JSON object"):
         _session(_model(), "AzureExecutionProvider", further_options="[]")
+
+
+def test_nested_options_stay_json() -> None:
+    """Some providers read an object of settings from one option."""
+    given = '{"load_config": {"NPU": {"KEY": true}}, "count": 2, "half": 0.5, "on": true, "name": "a"}'
+    assert settings._object("P", given) == {
+        "load_config": '{"NPU": {"KEY": true}}',
+        "count": "2",
+        "half": "0.5",
+        "on": "1",
+        "name": "a",
+    }
 
 
 def test_options_reach_onnxruntime() -> None:

@@ -150,5 +150,11 @@ def _parsed(text: str) -> tuple[Any, str]:
 
 
 def _texts(given: Mapping[str, Any]) -> dict[str, str]:
-    """Options as onnxruntime takes them: text, with truth values as 1 and 0."""
-    return {name: str(int(value)) if isinstance(value, bool) else str(value) for name, value in given.items()}
+    """Options as onnxruntime takes them: text, with truth values as 1 and 0; what is nested is JSON."""
+    return {name: _text(value) for name, value in given.items()}
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, str):
+        return value
+    return str(int(value)) if isinstance(value, bool) else json.dumps(value)
