@@ -13,10 +13,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from onnx import NodeProto, TensorProto, helper, numpy_helper
 
-__all__ = ["Graph", "drawn"]
+__all__ = ["Graph", "drawn", "in_single_operators"]
 
 Array = np.ndarray[Any, Any]
 Exact = Callable[..., Array]
+_MS = "com.microsoft"
 LIMITS = {"int8": (-128, 127), "uint8": (0, 255)}
 _KINDS = {"int8": TensorProto.INT8, "uint8": TensorProto.UINT8}
 
@@ -79,7 +80,7 @@ class Graph:
         ]
         held = [numpy_helper.from_array(array, name) for name, array in self.constants.items()]
         graph = helper.make_graph(self.nodes, "g", inputs, outputs, held)
-        opsets = [helper.make_opsetid("", 20)]
+        opsets = [helper.make_opsetid("", 20), helper.make_opsetid(_MS, 1)]
         return helper.make_model(graph, opset_imports=opsets, ir_version=10).SerializeToString()
 
     def feeds(self, seed: int = 0) -> dict[str, Array]:
@@ -412,3 +413,84 @@ def drawn(seed: int) -> Graph:
     for _ in range(int(rng.integers(1, 7))):
         graph.grow()
     return graph
+
+
+_SINGLE = {
+    "Add": "QLinearAdd",
+    "AveragePool": "QLinearAveragePool",
+    "Concat": "QLinearConcat",
+    "Conv": "QLinearConv",
+    "Gemm": "QGemm",
+    "GlobalAveragePool": "QLinearGlobalAveragePool",
+    "LeakyRelu": "QLinearLeakyRelu",
+    "MatMul": "QLinearMatMul",
+    "Mul": "QLinearMul",
+    "Sigmoid": "QLinearSigmoid",
+    "Softmax": "QLinearSoftmax",
+}
+_OF_ANY_TYPES = {"Conv", "Gemm", "MatMul"}
+"""Operators whose operands and results may have a sign or not, each by itself."""
+
+
+def in_single_operators(graph: Graph) -> int:
+    """Write operators between conversions as the operators on integers that stand for them; return how many there are.
+
+    Args:
+        graph: The graph, which is changed.
+    """
+    makers = {name: node for node in graph.nodes for name in node.output}
+    readers: dict[str, list[NodeProto]] = {}
+    for node in graph.nodes:
+        for name in node.input:
+            readers.setdefault(name, []).append(node)
+    kinds = {step.value.name: step.value.kind for step in graph.steps} | {
+        name: value.kind for name, value in graph.given.items()
+    }
+    kinds |= {name: array.dtype.name for name, array in graph.constants.items()}
+    gone: list[str] = []
+    changed = 0
+    for place, node in enumerate(list(graph.nodes)):
+        (last,) = readers.get(node.output[0], [None]) if len(readers.get(node.output[0], [])) == 1 else [None]
+        operands = [makers.get(name) for name in node.input]
+        if node.op_type not in _SINGLE or last is None or last.op_type != "QuantizeLinear":
+            continue
+        if any(one is None or one.op_type != "DequantizeLinear" for one in operands):
+            continue
+        sources = [one for one in operands if one is not None]
+        of_one_type = len({kinds[one.input[0]] for one in sources} | {kinds[last.output[0]]}) == 1
+        if not of_one_type and node.op_type not in _OF_ANY_TYPES:
+            continue
+        changed += 1
+        added = [sources.pop().input[0]] if node.op_type in {"Conv", "Gemm"} and len(sources) == 3 else []
+        read = [name for one in sources for name in _operand(graph, one)]
+        written = list(last.input[1:])
+        match node.op_type:
+            case "Concat":
+                inputs = [*written, *read]
+            case "Gemm":
+                inputs = [*read, *(added or [""]), *written]
+            case _:
+                inputs = [*read, *written, *added]
+        domain = "" if node.op_type in {"Conv", "MatMul"} else _MS
+        made = helper.make_node(_SINGLE[node.op_type], inputs, [last.output[0]], domain=domain)
+        made.attribute.extend(node.attribute)
+        if node.op_type == "Softmax":
+            made.attribute.append(helper.make_attribute("opset", 13))
+            if not node.attribute:
+                made.attribute.append(helper.make_attribute("axis", -1))
+        graph.nodes[place] = made
+        gone += [last.output[0]]
+    graph.nodes[:] = [node for node in graph.nodes if node.op_type != "QuantizeLinear" or node.output[0] not in gone]
+    used = {name for node in graph.nodes for name in node.input}
+    graph.nodes[:] = [node for node in graph.nodes if node.op_type != "DequantizeLinear" or node.output[0] in used]
+    return changed
+
+
+def _operand(graph: Graph, node: NodeProto) -> list[str]:
+    """Integers, their scale and a zero point, which operators on integers always have."""
+    found = list(node.input)
+    if len(found) == 2:
+        numbers = graph.constants[found[0]]
+        found.append(f"{node.output[0]}/no zero point")
+        graph.constants[found[-1]] = np.zeros(graph.constants[found[1]].shape, numbers.dtype)
+    return found

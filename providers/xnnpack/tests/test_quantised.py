@@ -19,7 +19,7 @@ import ort_py as ort
 from ort_py_xnnpack.execution.plan import Plan
 from ort_py_xnnpack.graph.flat_graph import FlatGraph
 from providers.xnnpack.tests.models import PROVIDER, node, open_session
-from providers.xnnpack.tests.quantised_graphs import drawn
+from providers.xnnpack.tests.quantised_graphs import drawn, in_single_operators
 
 Array = np.ndarray[Any, Any]
 _KINDS: dict[np.dtype[Any], int] = {np.dtype(np.int8): TensorProto.INT8, np.dtype(np.uint8): TensorProto.UINT8}
@@ -60,7 +60,7 @@ def _model(
     outputs = [helper.make_tensor_value_info("y", _KINDS[np.dtype(kind)], None)]
     held = [numpy_helper.from_array(array, name) for name, array in constants.items()]
     graph = helper.make_graph(nodes, "g", inputs, outputs, held)
-    opsets = [helper.make_opsetid("", opset)]
+    opsets = [helper.make_opsetid("", opset), helper.make_opsetid("com.microsoft", 1)]
     return helper.make_model(graph, opset_imports=opsets, ir_version=10).SerializeToString()
 
 
@@ -68,11 +68,17 @@ def _scale(number: float) -> Array:
     return np.array(number, np.float32)
 
 
+@pytest.mark.parametrize("single", [False, True])
 @pytest.mark.parametrize("block", range(8))
-def test_random_graphs(block: int) -> None:
-    """Check graphs of up to six nodes: products, sums, pooling, functions, movement; some sizes known, run twice."""
+def test_random_graphs(block: int, single: bool) -> None:
+    """Check graphs of up to six nodes: products, sums, pooling, functions, movement; some sizes known, run twice.
+
+    Operators stand between conversions, or have scales of their own, as QLinearConv has.
+    """
+    changed = 0
     for seed in range(block * 25, block * 25 + 25):
         graph = drawn(seed)
+        changed += in_single_operators(graph) if single else 0
         options = ort.SessionOptions()
         options.intra_op_num_threads = 1 + seed % 2
         options.graph_optimization_level = _LEVELS[seed % 3]
@@ -88,6 +94,8 @@ def test_random_graphs(block: int) -> None:
                 assert far <= 0, f"seed {seed}, {where}: {far} steps"
             assert not session.fallback_report, session.fallback_report
             assert "declined" not in session.plan
+            assert not [one for one in session.placement.nodes if "Q" in one.op_type and one.provider != PROVIDER]
+    assert (changed > 10) is single
 
 
 def _convolution(x: Array, w: Array, **more: Any) -> tuple[bytes, dict[str, Array]]:
@@ -303,6 +311,48 @@ def test_what_is_not_exact_is_refused(op_type: str) -> None:
     assert "XNNPACK" in reasons[op_type]
     (wanted,) = ReferenceEvaluator(data).run(None, {"x": x})
     np.testing.assert_allclose(found, np.asarray(wanted), rtol=1e-5)
+
+
+def test_a_bias_keeps_all_digits(computed: list[str]) -> None:
+    """Integers of 32 bits have more digits than float32; what is added to products is not rounded to those."""
+    channels = 600
+    x = np.full((1, channels + 1, 16, 16), 255, np.uint8)
+    x[0, -1] = np.arange(256).reshape(16, 16)
+    w = np.full((3, channels + 1, 1, 1), -127, np.int8)
+    w[:, -1, 0, 0] = [1, 1, -1]
+    bias = channels * 255 * 127 + np.array([1, 3, 201], np.int32)
+    constants = {
+        "xs": _scale(0.5), "xz": np.array(0, np.uint8), "w": w, "ws": _scale(0.25), "wz": np.array(0, np.int8),
+        "ys": _scale(0.125), "yz": np.array(0, np.uint8), "b": bias,
+    }  # fmt: skip
+    data = _model([node("QLinearConv", "x xs xz w ws wz ys yz b", "y")], {"x": x}, constants)
+    total = np.einsum("nchw,oc->nohw", x.astype(np.int64), w[:, :, 0, 0].astype(np.int64)) + bias.reshape(-1, 1, 1)
+    np.testing.assert_array_equal(_run(data, {"x": x}), np.clip(total, 0, 255))
+    assert computed == ["Conv"]
+
+
+@pytest.mark.parametrize(
+    ("attributes", "constants", "reason"),
+    [
+        ({"alpha": 0.5}, {}, "alpha"),
+        ({}, {"as": np.full(5, 0.1, np.float32), "az": np.zeros(5, np.uint8)}, "scales"),
+    ],
+)
+def test_operators_with_scales_that_have_no_counterpart(
+    attributes: dict[str, Any], constants: dict[str, Array], reason: str
+) -> None:
+    """A factor of a product; a scale for each row, which a bias would have to have, too."""
+    held = {
+        "as": _scale(0.1), "az": np.array(3, np.uint8), "b": np.ones((4, 6), np.uint8), "bs": _scale(0.1),
+        "bz": np.array(0, np.uint8), "c": np.ones(6, np.int32), "ys": _scale(0.2), "yz": np.array(0, np.uint8),
+    }  # fmt: skip
+    x = np.ones((5, 4), np.uint8)
+    nodes = [node("QGemm", "x as az b bs bz c ys yz", "y", domain="com.microsoft", **attributes)]
+    data = _model(nodes, {"x": x}, held | constants)
+    with open_session(data) as session:
+        (placed,) = session.placement.nodes
+    assert placed.provider != PROVIDER
+    assert reason in str(placed.refusals)
 
 
 def test_weights_that_two_regions_read() -> None:

@@ -155,7 +155,9 @@ class _Asked:
         """Explain why a node of the graph cannot be run, or return None."""
         if node.index in self.refused:
             return _ELSEWHERE
-        reasons = (refusal(self._flat, self._grids, place) for place in self._parts[node.index])
+        # Weights are refused where their reader is, so its reason comes first.
+        places = sorted(self._parts[node.index], key=self._flat.is_dequantiser)
+        reasons = (refusal(self._flat, self._grids, place) for place in places)
         return next((reason for reason in reasons if reason is not None), None)
 
     def is_heavy(self, node: NodeSpec) -> bool:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from ort_py.contracts import ValueSpec
-from ort_py_onednn.graph.steps import Steps
+from ort_py.contracts.steps import Steps
 
 __all__ = ["DECOMPOSED", "FIRST"]
 

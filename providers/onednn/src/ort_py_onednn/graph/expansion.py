@@ -10,10 +10,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from ort_py.contracts import NodeSpec, ValueSpec
+from ort_py.contracts.quantized_expansion import QUANTIZED_RULES
+from ort_py.contracts.steps import Steps
 from ort_py.dtypes import TensorType
 from ort_py_onednn.graph.decomposition import DECOMPOSED
-from ort_py_onednn.graph.quantized_expansion import QUANTIZED_RULES
-from ort_py_onednn.graph.steps import Steps
 
 __all__ = ["expand"]
 

@@ -430,6 +430,10 @@ class Builder:
         source = self._sources.get(value.name)
         if source is not None:
             return source.key
+        factors = self.graph.scales.get(value.name)
+        if factors is not None:
+            keys = [self._key(one) for one in factors]
+            return " times ".join(keys) if all(keys) else ""
         node = self.graph.dequantiser(value.name)
         if node is None:
             return ""

@@ -1,5 +1,8 @@
 """A graph without functions: fused nodes are replaced by those of their bodies, and ways lead to all constants.
 
+Operators on integers with scales of their own (QLinearConv, …) are replaced by those on real numbers between
+conversions, where their scales are constants: so both forms of a quantised model are the same here.
+
 A DequantizeLinear of constants is a constant itself, which is computed where it is looked at. A view is valid only
 while a region is compiled or asked for, so this is a copy. It does not know operators.
 """
@@ -13,6 +16,9 @@ from typing import Any
 import numpy as np
 
 from ort_py.contracts import GraphView, NodeSpec, ValueSpec
+from ort_py.contracts.quantized_expansion import QUANTIZED_RULES
+from ort_py.contracts.steps import Steps
+from ort_py.dtypes import DataType, TensorType
 
 __all__ = ["FlatGraph", "dequantised"]
 
@@ -30,11 +36,13 @@ class FlatGraph:
         nodes: Its nodes, in order.
         owners: For each node, the index of the node of the view that it is a part of.
         outputs: Names of what the graph gives.
+        scales: The two constants that a scale made here is the product of, by its name.
     """
 
     def __init__(self, view: GraphView, find: Callable[[str], Array | None]) -> None:
         self._find = find
         self._own: dict[str, Array] = {}
+        self.scales: dict[str, tuple[ValueSpec, ValueSpec]] = {}
         found = [(node, part) for node in view.nodes for part in self._parts(node, view, {}, "")]
         self.owners = tuple(owner.index for owner, _ in found)
         self.nodes: tuple[NodeSpec, ...] = tuple(part for _, part in found)
@@ -95,7 +103,8 @@ class FlatGraph:
     ) -> Iterator[NodeSpec]:
         inner, body = view.function(node), node.body
         if inner is None or body is None:
-            yield self._renamed(node, names, prefix) if prefix else node
+            renamed = self._renamed(node, names, prefix) if prefix else node
+            yield from self._between_conversions(renamed) or (renamed,)
             return
         within = f"{prefix}{node.name}/"
 
@@ -114,6 +123,41 @@ class FlatGraph:
                         self._own[within + value.name] = np.asarray(found)
         for part in inner.nodes:
             yield from self._parts(part, inner, given, within)
+
+    def _between_conversions(self, node: NodeSpec) -> list[NodeSpec] | None:
+        """The nodes that an operator on integers consists of; None where it is another, or has none."""
+        rule = QUANTIZED_RULES.get((node.domain, node.op_type))
+        steps = Steps(node)
+        if rule is None or not rule(steps):
+            return None
+        found = [self._with_scale(one) if one.op_type == "@Bias" else one for one in steps.made]
+        return (
+            None if any(one is None or not self._is_laid_out(one) for one in found) else [one for one in found if one]
+        )
+
+    def _with_scale(self, node: NodeSpec) -> NodeSpec | None:
+        """A bias as a conversion of integers, whose scale is the product of two; None where they are no constants."""
+        bias, *factors = node.inputs
+        numbers = [self.value(one) for one in factors]
+        first, second = factors
+        if first is None or second is None or any(one is None or one.dtype != np.float32 for one in numbers):
+            return None
+        # As float64 the product is exact, and integers stay those of the model.
+        product = np.multiply(*(np.asarray(one, np.float64).reshape(-1) for one in numbers))
+        name = f"{node.name}:scale of the bias"
+        self._own[name] = product
+        self.scales[name] = first, second
+        scale = ValueSpec(name, TensorType(DataType.DOUBLE, product.shape), constant=True)
+        return replace(node, op_type="DequantizeLinear", inputs=(bias, scale), attributes={"axis": -1})
+
+    def _is_laid_out(self, node: NodeSpec) -> bool:
+        """Return whether the scales and zero points of a conversion lie along one axis, if there are several."""
+        if node.op_type != "DequantizeLinear" or node.inputs[0] is None:
+            return True
+        shape, axis = node.inputs[0].shape or (), int(node.attributes["axis"])
+        size = shape[axis] if -len(shape) <= axis < len(shape) else 1
+        numbers = [self.value(one) for one in node.inputs[1:]]
+        return all(one is None or one.size in {1, size} for one in numbers)
 
     @staticmethod
     def _renamed(node: NodeSpec, names: Mapping[str, str | None], prefix: str) -> NodeSpec:

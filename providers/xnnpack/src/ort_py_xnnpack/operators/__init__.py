@@ -7,6 +7,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from ort_py.contracts import NodeSpec, ValueSpec
+from ort_py.contracts.quantized_expansion import QUANTIZED_RULES
 from ort_py.dtypes import DataType
 from ort_py_xnnpack.graph.flat_graph import FlatGraph
 from ort_py_xnnpack.graph.grids import Grids, grid_of
@@ -47,6 +48,10 @@ _REASONS = {
     "MatMulInteger": _SUMS,
 }
 """Why operators are not taken that XNNPACK seems to have."""
+_NOT_EXPANDED = (
+    "it is no operator between conversions: a scale of a bias is not a constant of float32, scales lie along more than "
+    "one axis, or an attribute says alpha or channels_last"
+)
 
 _HOMES = {name: family for family, words in FAMILIES.items() for name in words.split()}
 _MOST_DIMENSIONS = 6
@@ -73,6 +78,8 @@ def refusal(graph: FlatGraph, grids: Grids, place: int) -> str | None:
     node = graph.nodes[place]
     operator = operator_of(node.domain, node.op_type)
     if operator is None:
+        if (node.domain, node.op_type) in QUANTIZED_RULES:
+            return _NOT_EXPANDED
         return _REASONS.get(node.op_type, "the XNNPACK provider does not support this operator")
     if node.since_version < operator.since:
         return (

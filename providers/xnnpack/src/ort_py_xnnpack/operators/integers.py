@@ -275,17 +275,29 @@ def _bias(site: _Site, units: Array, steps: Array) -> Array | None:
         return np.zeros(units.size, np.int64)
     if not site.graph.is_known(value.name):
         return None
-    given = site.graph.constant(value.name)
-    if given is None or given.dtype != np.float32 or given.size not in {1, units.size} or not np.isfinite(given).all():
+    given = _exact_sums(site.graph, value)
+    if given is None or given.size not in {1, units.size} or not np.isfinite(given).all():
         return None
     if given.size > 1 and given.shape[-1] != units.size:
         return None
-    exact = np.broadcast_to(given.reshape(-1).astype(np.float64), units.size) / units
+    exact = np.broadcast_to(given.reshape(-1), units.size) / units
     if not (np.abs(exact) < _MOST).all():
         return None
     whole = np.rint(exact)
     # The scale of a bias is rounded to float32 in the model.
     return whole.astype(np.int64) if (np.abs(exact - whole) * steps <= _NEAR).all() else None
+
+
+def _exact_sums(graph: FlatGraph, value: ValueSpec) -> Array | None:
+    """What a product adds, as float64: integers of 32 bits have more digits than float32."""
+    maker = graph.dequantiser(value.name)
+    data, scale, zero = [*(() if maker is None else map(graph.value, maker.inputs)), None, None, None][:3]
+    if data is not None and data.dtype == np.int32 and scale is not None and (zero is None or not zero.any()):
+        steps = scale.reshape(-1).astype(np.float64)
+        if steps.size == 1 or (data.ndim > 0 and data.shape[-1] == data.size == steps.size):
+            return np.asarray(data.astype(np.float64) * steps)
+    given = graph.constant(value.name)
+    return None if given is None or given.dtype != np.float32 else given.astype(np.float64)
 
 
 def _convolution(site: _Site) -> Weights | bool:

@@ -1,4 +1,4 @@
-"""Nodes written one after the other in place of one: what a rule of `expansion` or `decomposition` works with."""
+"""Nodes written one after the other in place of one: what rules of providers work with that expand fused operators."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from ort_py.contracts import NodeSpec, ValueSpec
+from ort_py.contracts.graph_view import NodeSpec, ValueSpec
 from ort_py.dtypes import Shape, TensorType
 
 __all__ = ["Steps"]

@@ -1,6 +1,6 @@
 """Quantised operators as the operators on real numbers they stand for, between conversions.
 
-`quantization` draws the conversions back into the operations, so this is how QLinearConv and a convolution between
+For providers that draw the conversions back into the operations, so that QLinearConv and a convolution between
 DequantizeLinear and QuantizeLinear become the same thing.
 """
 
@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from ort_py.contracts import ValueSpec
+from ort_py.contracts.graph_view import ValueSpec
+from ort_py.contracts.steps import Steps
 from ort_py.dtypes import DataType, TensorType
-from ort_py_onednn.graph.steps import Steps
 
 __all__ = ["QUANTIZED_RULES"]
 
@@ -53,7 +53,8 @@ def _convolution(steps: Steps) -> bool:
 def _matmul(steps: Steps) -> bool:
     b = steps.input(3)
     axis = -1 if b is None or b.shape is None or len(b.shape) > 1 else 0
-    made = steps.add("MatMul", (_read(steps, 0, 1, 2), _read(steps, 3, 4, 5, axis)), _float(steps, steps.output(0)))
+    a = _read(steps, 0, 1, 2, -2)  # a scale for each row
+    made = steps.add("MatMul", (a, _read(steps, 3, 4, 5, axis)), _float(steps, steps.output(0)))
     return _write(steps, made, 6, 7)
 
 
@@ -110,4 +111,5 @@ QUANTIZED_RULES: Mapping[tuple[str, str], Callable[[Steps], bool]] = {
     (_MS, "QLinearSigmoid"): _unary("Sigmoid", 13),
     (_MS, "QLinearSoftmax"): _unary("Softmax", 13),
 }
-"""By domain and operator: false where an attribute has no counterpart."""
+"""By domain and operator: false where an attribute has no counterpart. `@Bias` is no operator: integers that are added
+to sums of products, and the two scales whose product one of them stands for."""
