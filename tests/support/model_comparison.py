@@ -28,6 +28,12 @@ LOOSER: dict[str, tuple[float, float, str]] = {
     "tashkeel-bilstm": (1e-2, 1e-2, _ROUNDING),
     "tashkeel-rawi": (1e-2, 1e-1, _ROUNDING),
     "tashkeel-rawi-v3": (1e-2, 1e-1, _ROUNDING),
+    "ppocr-v4-det": (
+        2e-4,
+        2e-5,
+        "from the result in float64, on a Zen 4 without AVX-512, onnxruntime's is off by up to 0.69 and ours by up to "
+        "0.65 of the table's tolerance, so that the two may differ by twice as much",
+    ),
     "light-squeezenet": (
         0.0,
         1.0,

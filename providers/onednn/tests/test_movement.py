@@ -107,6 +107,22 @@ def test_what_is_moved_between_products_is_the_same(name: str) -> None:
     np.testing.assert_allclose(found, run_plain(data, feeds)[0], rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.parametrize(("start", "step"), [(724, 3), (1, 2), (4090, 4), (5, 7), (4, 1500)])
+def test_long_slices_begin_anywhere(start: int, step: int) -> None:
+    """Also where the beginning is no multiple of the step, and where the last group is not whole."""
+    data = model(
+        [node("Neg", "x", "n"), node("Slice", "n s e a t", "y")],
+        {"x": X.reshape(-1)[:0]},
+        {"s": _i(start), "e": _i(2**62), "a": _i(0), "t": _i(step)},
+        dynamic=True,
+    )
+    x = np.random.default_rng(start).standard_normal(4096, np.float32)
+    with open_session(data) as session:
+        (found,) = session.run(None, {"x": x})
+        assert not session.fallback_report
+    np.testing.assert_array_equal(found, -x[start::step])
+
+
 @pytest.mark.parametrize("op_type", ["MatMul", "Relu", "Softmax", "Transpose", "LayerNormalization", "Concat"])
 def test_an_empty_tensor_stays_here(op_type: str) -> None:
     """Nothing is computed, the result has the right shape, and the next run is oneDNN's again."""

@@ -35,22 +35,33 @@ def stepped(planner: Planner, source: Value, axis: int, start: int, step: int, c
         return slab(planner, source, axis, start, count)
     source = planner.plain(source)
     shape = source.shape
-    sizes = _with(shape, axis, count)
     first = min(start, shape[axis] - count * step)
     if first >= 0:
-        # Cut into groups of `step`, of which each gives one element.
-        groups = slab(planner, source, axis, first, count * step)
-        split = groups.desc.reshaped((*shape[:axis], count, step, *shape[axis + 1 :]))
-        one = None
-        if split is not None:
-            begin = [0] * (len(shape) + 1)
-            begin[axis + 1] = start - first
-            one = split.part((*shape[:axis], count, 1, *shape[axis + 1 :]), begin)
-        desc = None if one is None else one.reshaped(sizes)
-        if desc is not None:
-            return planner.view(source, desc, sizes)
-    last = slab(planner, source, axis, start + (count - 1) * step, 1)
-    return joined(planner, [stepped(planner, source, axis, start, step, count - 1), last], axis)
+        found = _first_of_groups(planner, slab(planner, source, axis, first, count * step), axis, step, start - first)
+        if found is not None:
+            return found
+    # What is there of the groups is copied to where there is room for all of them, from the beginning of a buffer on.
+    there = min(count * step, shape[axis] - start)
+    room = planner.new(Desc.plain(_with(shape, axis, count * step), source.dtype), _with(shape, axis, count * step))
+    copy_into(planner, slab(planner, source, axis, start, there), slab(planner, room, axis, 0, there))
+    found = _first_of_groups(planner, room, axis, step, 0)
+    assert found is not None, "dense groups can be told apart"
+    return found
+
+
+def _first_of_groups(planner: Planner, groups: Value, axis: int, step: int, place: int) -> Value | None:
+    """Return the element at a place of each group of ``step`` along an axis: a view, or None where there is none."""
+    shape = groups.shape
+    count = shape[axis] // step
+    split = groups.desc.reshaped((*shape[:axis], count, step, *shape[axis + 1 :]))
+    if split is None:
+        return None
+    begin = [0] * (len(shape) + 1)
+    begin[axis + 1] = place
+    one = split.part((*shape[:axis], count, 1, *shape[axis + 1 :]), begin)
+    sizes = _with(shape, axis, count)
+    desc = None if one is None else one.reshaped(sizes)
+    return None if desc is None else planner.view(groups, desc, sizes)
 
 
 def spread(planner: Planner, source: Value, shape: Sequence[int]) -> Value:
