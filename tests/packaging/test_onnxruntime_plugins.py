@@ -15,6 +15,7 @@ from tests.support.source_tree import ROOT
 pytestmark = [
     pytest.mark.packaging,
     pytest.mark.nightly,
+    pytest.mark.timeout(3600),  # each trial of a plug-in starts a process
     pytest.mark.skipif(
         sys.platform != "linux" or platform.machine() != "x86_64" or sys.version_info >= (3, 14),
         reason="no wheel of onnxruntime-ggml, or of its onnxruntime, for this system",
