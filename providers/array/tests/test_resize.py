@@ -209,3 +209,15 @@ def test_positions_halfway_between_pixels_are_found(coordinates: str, rounding: 
     attributes = {"coordinate_transformation_mode": coordinates, "nearest_mode": rounding}
     (found,) = run("Resize", inputs, opset=19, **attributes)
     np.testing.assert_array_equal(found.ravel(), wanted)
+
+
+@pytest.mark.parametrize("opset", [11, 19])
+def test_the_border_keeps_its_infinities(opset: int) -> None:
+    """The last row is read by both taps of linear interpolation, of which one would have a weight of 0."""
+    x = X.copy()
+    x[0, 1, -1, 3], x[0, 0, 0, 0] = np.inf, -np.inf
+    attributes = {"mode": "linear", "coordinate_transformation_mode": "align_corners"}
+    (found,) = run("Resize", [x, EMPTY, EMPTY, i64(1, 2, 9, 5)], opset=opset, **attributes)
+    assert np.isposinf(found[0, 1, -1]).any()
+    assert np.isneginf(found[0, 0, 0, 0])
+    assert not np.isnan(found).any()

@@ -11,8 +11,9 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
+import ort_py
 from ort_py.dtypes import TensorType, ValueType
-from ort_py.errors import InconsistentGraph, LimitError
+from ort_py.errors import InconsistentGraph, InvalidArgument, LimitError
 from ort_py.graph.ir import Model, walk
 from ort_py.graph.reading.loader import load_model
 from ort_py.graph.typing.inference_guard import MOST_AXES
@@ -164,3 +165,22 @@ def test_a_computed_target_gives_an_expand_its_rank(opset: int) -> None:
                 (known,) = [value.type for value in node.outputs if value is not None]
                 assert isinstance(known, TensorType)
                 assert len(known.shape or ()) == 2
+
+
+@pytest.mark.parametrize("op_type", ["Conv", "ConvTranspose", "MaxPool", "AveragePool", "LpPool"])
+def test_padding_that_is_no_text_is_refused_with_its_reason(op_type: str) -> None:
+    """Attributes that are not UTF-8 are kept as bytes; inference is guarded against them, too."""
+    weights = ["w"] if op_type.startswith("Conv") else []
+    node = helper.make_node(op_type, ["x", *weights], ["y"], kernel_shape=[2, 2])
+    node.attribute.append(onnx.AttributeProto(name="auto_pad", type=onnx.AttributeProto.STRING, s=b"\xffSAME"))
+    info = helper.make_tensor_value_info
+    graph = helper.make_graph(
+        [node],
+        "g",
+        [info("x", TensorProto.FLOAT, ["N", 2, 5, 5])],
+        [info("y", TensorProto.FLOAT, None)],
+        [helper.make_tensor("w", TensorProto.FLOAT, [2, 2, 2, 2], [1.0] * 16)],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=8).SerializeToString()
+    with pytest.raises(InvalidArgument, match="auto_pad is"):
+        ort_py.InferenceSession(model).run(None, {"x": np.ones((1, 2, 5, 5), np.float32)})

@@ -15,7 +15,7 @@ from ort_py.contracts.kernel import KernelContext, KernelForms
 from ort_py.errors import InvalidArgument
 from ort_py_array.precision import rounded, widened
 from ort_py_array.two_forms import two_forms
-from ort_py_array.windows import require_kernel
+from ort_py_array.windows import require_auto_pad, require_kernel
 
 __all__ = ["conv_transpose", "transposed_geometry"]
 
@@ -118,6 +118,7 @@ def transposed_geometry(
     if ctx.node.domain or ctx.node.since_version >= _SINCE_BOUNDED_OUTPUT_PADDING:
         _require_less(ctx, extra, strides, dilations)
     auto_pad = attributes.get("auto_pad", "NOTSET")
+    require_auto_pad(ctx.node.location, auto_pad)
     wanted = tuple(attributes.get("output_shape", ()))[-rank:]
     if not wanted and auto_pad.startswith("SAME"):
         wanted = tuple(i * s for i, s in zip(size, strides, strict=True))

@@ -157,8 +157,11 @@ def weighted(xp: Any, sampling: Sampling, plan: Axis) -> Iterator[tuple[Array, A
     if sampling.exclude_outside or sampling.antialias:
         total = sum(weights[1:], weights[0])
         weights = [weight / total for weight in weights]
-    for position, weight in zip(positions, weights, strict=True):
-        yield xp.clip(position, 0, plan.size - 1).astype(xp.int64), weight
+    indices = [xp.clip(position, 0, plan.size - 1).astype(xp.int64) for position in positions]
+    if len(indices) == 2 and not sampling.exclude_outside and not sampling.antialias:
+        # Both taps read the border there; none may have a weight of 0, which makes NaN of an infinity.
+        weights = [xp.where(indices[0] == indices[1], f(0.5), weight) for weight in weights]
+    yield from zip(indices, weights, strict=True)
 
 
 def _kernel(xp: Any, sampling: Sampling, distance: Array) -> Array:

@@ -12,9 +12,23 @@ from collections.abc import Sequence
 from ort_py.errors import InvalidArgument, Location
 from ort_py.lazy_dataclass import dataclass
 
-__all__ = ["Placement", "Placements", "Window", "require_kernel"]
+__all__ = ["Placement", "Placements", "Window", "require_auto_pad", "require_kernel"]
 
 _AUTO_PADS = ("NOTSET", "SAME_UPPER", "SAME_LOWER", "VALID")
+
+
+def require_auto_pad(where: Location, auto_pad: object) -> None:
+    """Compare the attribute ``auto_pad`` with what the specification allows.
+
+    Args:
+        where: The node.
+        auto_pad: The attribute; bytes where it is no UTF-8.
+
+    Raises:
+        InvalidArgument: It is something else.
+    """
+    if auto_pad not in _AUTO_PADS:
+        raise InvalidArgument(f"auto_pad is '{auto_pad!s}'.", where=where, fix=f"Use one of {', '.join(_AUTO_PADS)}.")
 
 
 def require_kernel(where: Location, named: tuple[int, ...], kernel: tuple[int, ...]) -> None:
@@ -95,10 +109,7 @@ class Window:
     clipped: bool = False
 
     def __post_init__(self) -> None:
-        if self.auto_pad not in _AUTO_PADS:
-            raise InvalidArgument(
-                f"auto_pad is '{self.auto_pad}'.", where=self.where, fix=f"Use one of {', '.join(_AUTO_PADS)}."
-            )
+        require_auto_pad(self.where, self.auto_pad)
         for name, values in (("kernel_shape", self.kernel), ("strides", self.strides), ("dilations", self.dilations)):
             if any(value < 1 for value in values):
                 raise InvalidArgument(

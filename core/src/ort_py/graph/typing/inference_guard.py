@@ -56,7 +56,8 @@ def may_be_negative(node: Node, known: ValueType | None = None) -> bool:
         weights = [value.weight for value in node.inputs[1:] if value is not None and value.weight is not None]
         given += [one.array() for one in weights if len(one.shape) < 2 and sum(one.shape) <= 2 * MOST_AXES]
         return any(bool(np.any(np.less(one, 0))) for one in given)
-    if node.op_type not in _WINDOWS or node.attributes.get("auto_pad", "NOTSET").startswith("SAME"):
+    # A text that is not UTF-8 is kept as bytes, and refused where windows are checked.
+    if node.op_type not in _WINDOWS or str(node.attributes.get("auto_pad", "NOTSET")).startswith("SAME"):
         return False
     found = windows(node)
     if found is None or not found[0]:
