@@ -119,6 +119,12 @@ def test_constants_are_left_to_others(level: str, interpreted: InterpretedRuntim
         (node("Pad", "x p", mode="edge"), {"p": [1, 1, 1, 1]}, (2, 3), "it pads in mode edge"),
         (node("MaxPool", "x", kernel_shape=[3], dilations=[2]), {}, (1, 2, 9), "its window has gaps"),
         (node("MaxPool", "x", kernel_shape=[2], strides=[2], ceil_mode=1), {}, (1, 2, 9), "it rounds sizes up"),
+        (
+            node("AveragePool", "x", kernel_shape=[3], strides=[2]),
+            {},
+            (1, 2, 2),
+            "its window is larger than its data",
+        ),
         (node("MatMul", "x z"), {}, (3, 4), "an operand is a vector"),
         (node("Softmax", "x"), {}, (1, 1, 1, 1, 1, 2), "'x' has 6 axes; Core ML supports at most 5"),
         (
@@ -144,6 +150,23 @@ def test_forms_that_core_ml_does_not_compute(
         reasons = {why for one in session.placement.nodes for provider, why in one.refusals if provider == PROVIDER}
         assert reason in reasons
         assert_close(session.run(None, feeds), _expected(data, feeds))
+
+
+@pytest.mark.parametrize("name", ["AveragePool", "MaxPool"])
+def test_runs_with_windows_that_are_larger_than_the_data_are_left_to_others(
+    name: str, interpreted: InterpretedRuntime
+) -> None:
+    """onnxruntime divides by the elements that there are, Core AI by those of the window."""
+    nodes = [node("Conv", "x w", "a"), node(name, "a", kernel_shape=[3], strides=[2])]
+    weights = {"w": _numbers(2, 2, 2)}
+    data = model(nodes, {"x": _numbers(1, 2, 9)}, weights, dynamic=frozenset({2}))
+    with open_session(data) as session:
+        assert set(session.placement.counts()) == {PROVIDER}
+        for size, declined in ((9, False), (3, True)):
+            feeds = {"x": _numbers(1, 2, size)}
+            assert_close(session.run(None, feeds), _expected(data, feeds))
+            assert ("declined" in session.plan) is declined
+        assert not session.fallback_report
 
 
 def _reasons(session: ort.InferenceSession) -> set[str]:

@@ -78,6 +78,11 @@ class CoreMLProvider(RegionProvider):
         return False
 
     @property
+    def computes_late_broadcasts(self) -> bool:
+        """False: Core AI divides by a whole window that is larger than the data, and Apple documents neither case."""
+        return False
+
+    @property
     def dequantizes_constants(self) -> bool:
         """Return False: Core ML keeps weights in 8 bits. What it does not take, others do before it is compiled."""
         return False

@@ -56,6 +56,15 @@ class _Window:
             return "its padding is negative"
         return None
 
+    def exceeds(self) -> bool:
+        """Return whether it is larger than an axis of known size, with its padding."""
+        pads = self.pads
+        assert pads is not None
+        return any(
+            isinstance(size, int) and size + pads[2 * axis] + pads[2 * axis + 1] < self.spans[axis]
+            for axis, size in enumerate(self.shape)
+        )
+
     def ceil_matters(self) -> bool:
         """Return whether a result is larger, or may be, if sizes are rounded up."""
         pads = self.pads
@@ -130,6 +139,8 @@ def _check_pool(node: NodeSpec, graph: Constants) -> str | None:
     if any(one != 1 for one in window.dilations):
         return "its window has gaps"
     reason = window.refusal()
+    if reason is None and window.exceeds():
+        return "its window is larger than its data"
     if reason is None and attribute(node, "ceil_mode", 0) and window.ceil_matters():
         return "it rounds sizes up"
     return reason
