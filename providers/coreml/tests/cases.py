@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from onnx import NodeProto, TensorProto, helper
 
-from providers.coreml.tests.models import model, node
+from providers.coreml.tests.models import MICROSOFT, model, node
 
 __all__ = ["CASES", "Case"]
 
@@ -397,6 +397,80 @@ def _selection() -> Iterator[Case]:
         yield Case(made, {"x": (3, 5, 7)}, {"k": _numbers(2)}, kind=TensorProto.INT64)
 
 
+def _theirs(op_type: str, inputs: str, outputs: str = "y", **attributes: Any) -> NodeProto:
+    """A node of com.microsoft."""
+    made = node(op_type, inputs, domain=MICROSOFT, **attributes)
+    made.output[:] = ["" if name == "-" else name for name in outputs.split()]
+    return made
+
+
+def _contributed() -> Iterator[Case]:
+    for name in ("Gelu", "QuickGelu", "FastGelu"):
+        yield _one(_theirs(name, "x"), (3, 5, 7))
+    yield _one(_theirs("QuickGelu", "x", alpha=0.5), (3, 7))
+    for name in ("BiasGelu", "FastGelu"):
+        yield _one(_theirs(name, "x b"), (3, 5, 7), b=_weight(7))
+    scale: dict[str, Any] = {"s": _weight(8), "o": _weight(8), "b": _weight(8)}
+    yield _one(_theirs("SkipLayerNormalization", "x z s o b", epsilon=1e-5), (2, 3, 8), (2, 3, 8), **scale)
+    yield _one(_theirs("SkipLayerNormalization", "x z s", "y - - t"), (2, 3, 8), (3, 8), s=_weight(8))
+    simplified = "SkipSimplifiedLayerNormalization"
+    yield _one(_theirs(simplified, "x z s b", epsilon=1e-5), (2, 3, 8), (2, 3, 8), s=scale["s"], b=scale["b"])
+    yield _one(_theirs(simplified, "x z s", "t - - y"), (2, 3, 8), (1, 3, 8), s=_weight(8))
+    yield _one(node("SimplifiedLayerNormalization", "x s", epsilon=1e-3), (2, 3, 8), s=_weight(8))
+    yield _one(_theirs("FusedMatMul", "x z", alpha=0.5, transA=1), (2, 7, 5), (7, 4))
+    yield _one(_theirs("FusedMatMul", "x w", transB=1), (2, 3, 5, 7), w=_weight(11, 7))
+    yield _one(_theirs("FusedGemm", "x w b", activation="Tanh", transB=1), (5, 7), w=_weight(11, 7), b=_weight(11))
+    kernel: dict[str, Any] = {"w": _weight(8, 6, 3, 3), "b": _weight(8)}
+    yield _one(_theirs("FusedConv", "x w b", activation="Relu", pads=[1, 1, 1, 1]), IMAGE, **kernel)
+    yield _one(_theirs("FusedConv", "x w b z", pads=[1, 1, 1, 1], activation="Sigmoid"), IMAGE, (2, 8, 7, 9), **kernel)
+    rng = np.random.default_rng(5)
+    for bits, points in ((4, False), (4, True), (8, False), (8, True)):
+        packed = rng.integers(0, 256, (6, 3, 16 * bits // 8), dtype=np.uint8)
+        given: dict[str, Any] = {"q": packed, "s": abs(_weight(6, 3)) / 20, "b": _weight(6)}
+        if points:
+            given["p"] = rng.integers(0, 256, (6, 2 if bits == 4 else 3), dtype=np.uint8)
+        made = _theirs("MatMulNBits", f"x q s {'p' if points else '-'} - b", K=48, N=6, bits=bits, block_size=16)
+        yield _one(made, (2, 3, 48), **given)
+
+
+def _contributed_attention() -> Iterator[Case]:
+    weights: dict[str, Any] = {"w": _weight(8, 36), "b": _weight(36)}
+    mask = np.array([[1, 1, 1, 0, 0], [1, 1, 1, 1, 1]], np.int32)
+    yield _one(_theirs("Attention", "x w b", num_heads=3), (2, 5, 8), **weights)
+    yield _one(_theirs("Attention", "x w b", num_heads=3, unidirectional=1, scale=0.5), (2, 5, 8), **weights)
+    for given in (mask, mask.sum(1, dtype=np.int32)):
+        yield Case([_theirs("Attention", "x w b m", num_heads=3)], {"x": (2, 5, 8)}, weights, given={"m": given})
+    sizes = _theirs("Attention", "x w b - - z", num_heads=3, qkv_hidden_sizes=[12, 12, 6])
+    yield _one(sizes, (2, 5, 8), (1, 3, 5, 5), w=_weight(8, 30), b=_weight(30))
+    several = "MultiHeadAttention"
+    yield _one(_theirs(several, "x z u", num_heads=3), (2, 5, 12), (2, 7, 12), (2, 7, 6))
+    yield _one(_theirs(several, "x z u b", num_heads=3), (2, 5, 12), (2, 7, 12), (2, 7, 6), b=_weight(30))
+    yield _one(_theirs(several, "x z u", num_heads=3, unidirectional=1), (2, 5, 12), (2, 5, 12), (2, 5, 12))
+    yield _one(_theirs(several, "x z u", num_heads=3, scale=0.2), (2, 5, 12), (2, 3, 7, 4), (2, 3, 7, 4))
+    for given in (mask, mask.sum(1, dtype=np.int32)):
+        made = _theirs(several, "x z u - m", num_heads=3)
+        yield Case([made], {"x": (2, 4, 12), "z": (2, 5, 12), "u": (2, 5, 12)}, {}, given={"m": given})
+    biased = _theirs(several, "x z u - - s", num_heads=3)
+    yield Case([biased], {"x": (2, 4, 12), "z": (2, 5, 12), "u": (2, 5, 12), "s": (1, 3, 4, 5)}, {})
+
+
+def _rotary() -> Iterator[Case]:
+    positions = np.array([[3, 1, 0, 2, 6], [4, 5, 6, 7, 0]])
+    table: dict[str, Any] = {"c": _weight(8, 4), "s": _weight(8, 4)}
+    for interleaved in (0, 1):
+        for shape, more in (((2, 5, 24), {}), ((2, 3, 5, 8), {}), ((2, 5, 36), {"num_heads": 3})):
+            size = {"rotary_embedding_dim": 8} if more else {}
+            made = _theirs("RotaryEmbedding", "x i c s", interleaved=interleaved, **more, **size)
+            yield Case([made], {"x": shape}, table, given={"i": positions})
+            heads = {"num_heads": 3} if len(shape) == 3 else {}
+            own = node("RotaryEmbedding", "x c s i", interleaved=interleaved, **heads, **size)
+            yield Case([own], {"x": shape}, table, opset=23, given={"i": positions})
+        first = _theirs("RotaryEmbedding", "x i c s", interleaved=interleaved)
+        yield Case([first], {"x": (2, 5, 24)}, table, given={"i": np.array([2])})
+        places = node("RotaryEmbedding", "x z u", interleaved=interleaved, num_heads=3)
+        yield Case([places], {"x": (2, 5, 24), "z": (2, 5, 4), "u": (2, 5, 4)}, {}, opset=23)
+
+
 _FAMILIES = (
     _elementwise,
     _products,
@@ -414,6 +488,9 @@ _FAMILIES = (
     _attention,
     _quantized,
     _selection,
+    _contributed,
+    _contributed_attention,
+    _rotary,
 )
 CASES = {
     f"{number} {case.nodes[0].op_type}": case

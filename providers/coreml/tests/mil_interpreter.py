@@ -420,6 +420,11 @@ def _affine(quantized_data: Array, zero_point: Any, scale: Any, axis: Any) -> Ar
     )
 
 
+def _concat(values: list[Array], axis: int, interleave: bool = False) -> Array:
+    assert not interleave, "coremltools itself ignores it where it folds constants"
+    return np.concatenate(values, int(axis))
+
+
 def _blocks(data: Array, scale: Array, offset: Array) -> Array:
     for axis, (size, count) in enumerate(zip(data.shape, scale.shape, strict=True)):
         scale, offset = (np.repeat(one, size // count, axis) for one in (scale, offset))
@@ -505,7 +510,7 @@ OPERATIONS: dict[str, Callable[..., Any]] = {
     "reshape": lambda x, shape: x.reshape([int(size) for size in shape]),
     "squeeze": lambda x, axes: x.squeeze(tuple(int(axis) for axis in axes)),
     "expand_dims": lambda x, axes: np.expand_dims(x, tuple(int(axis) for axis in axes)),
-    "concat": lambda values, axis, interleave=False: np.concatenate(values, int(axis)),
+    "concat": _concat,
     "slice_by_index": _slice_by_index,
     "split": _split,
     "stack": lambda values, axis: np.stack(values, int(axis)),

@@ -10,8 +10,9 @@ from onnx import NodeProto, TensorProto, helper, numpy_helper
 
 import ort_py as ort
 
-__all__ = ["PROVIDER", "model", "node", "open_session", "run_here", "run_plain"]
+__all__ = ["MICROSOFT", "PROVIDER", "model", "node", "open_session", "run_here", "run_plain"]
 
+MICROSOFT = "com.microsoft"
 PROVIDER = "CoreMLExecutionProvider"
 Arrays = Mapping[str, np.ndarray[Any, Any]]
 
@@ -55,7 +56,10 @@ def model(
     results = [helper.make_tensor_value_info(name, kind, None) for name in outputs]
     initializers = [numpy_helper.from_array(array, name) for name, array in (constants or {}).items()]
     graph = helper.make_graph(list(nodes), "g", inputs, results, initializers)
-    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=9).SerializeToString()
+    opsets = [helper.make_opsetid("", opset)]
+    if any(one.domain == MICROSOFT for one in nodes):
+        opsets.append(helper.make_opsetid(MICROSOFT, 1))
+    return helper.make_model(graph, opset_imports=opsets, ir_version=9).SerializeToString()
 
 
 def open_session(data: bytes, threads: int = 1, **options: Any) -> ort.InferenceSession:

@@ -18,7 +18,7 @@ from ort_py_coreml.runtime import Loading
 from ort_py_kit.suites.threads import on_threads
 from ort_py_kit.tolerances import assert_close
 from providers.coreml.tests.mil_interpreter import InterpretedRuntime
-from providers.coreml.tests.models import PROVIDER, model, node, open_session, run_plain
+from providers.coreml.tests.models import MICROSOFT, PROVIDER, model, node, open_session, run_plain
 from providers.coreml.tests.networks import NETWORKS, cnn, few_bits
 
 RNG = np.random.default_rng(11)
@@ -40,6 +40,22 @@ def test_a_model_runs_as_one_region(make: Any, interpreted: InterpretedRuntime) 
         assert len(interpreted.loads) == 1
         assert_close(session.run(None, feeds), _expected(data, feeds))
         assert not session.fallback_report
+
+
+@pytest.mark.parametrize("make", NETWORKS)
+def test_a_model_that_onnxruntime_optimised_runs_as_one_region(
+    make: Any, interpreted: InterpretedRuntime, tmp_path: Path
+) -> None:
+    """It has operators of com.microsoft."""
+    data, feeds = make()
+    options = onnxruntime.SessionOptions()
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_EXTENDED
+    options.optimized_model_filepath = str(tmp_path / "m.onnx")
+    wanted = onnxruntime.InferenceSession(data, options, providers=["CPUExecutionProvider"]).run(None, feeds)
+    with open_session((tmp_path / "m.onnx").read_bytes()) as session:
+        assert {one.provider for one in session.placement.nodes} == {PROVIDER}
+        assert_close(session.run(None, feeds), list(wanted))
+        assert len(interpreted.loads) == 1
 
 
 def test_sizes_may_change_with_each_run(interpreted: InterpretedRuntime) -> None:
@@ -397,6 +413,30 @@ def test_a_layer_of_many_steps_without_a_function_of_its_own(interpreted: Interp
     with open_session(data) as session:
         reason = "it resets the state before the product, MIL behind it, and it has not at most 64 steps"
         assert reason in _reasons(session)
+        assert_close(session.run(None, feeds), _expected(data, feeds))
+
+
+def test_attention_of_lengths_that_runs_give_is_refused(interpreted: InterpretedRuntime) -> None:
+    """GroupQueryAttention: how long its presents are is said by a number of a run."""
+    made = helper.make_node(
+        "GroupQueryAttention", ["x", "z", "u", "", "", "n", "t"], ["y"], domain=MICROSOFT, num_heads=2, kv_num_heads=1
+    )
+    feeds = {"x": _numbers(1, 3, 32), "z": _numbers(1, 3, 16), "u": _numbers(1, 3, 16)}
+    counts = {"n": np.array([2], np.int32), "t": np.array(3, np.int32)}
+    data = model([made], feeds | counts)
+    with open_session(data) as session:
+        assert "the lengths of its sequences come with each run, not with the model" in _reasons(session)
+        assert_close(session.run(None, feeds | counts), _expected(data, feeds | counts))
+
+
+def test_contributed_attention_with_a_cache_is_refused(interpreted: InterpretedRuntime) -> None:
+    made = helper.make_node(
+        "MultiHeadAttention", ["x", "x", "x", "", "", "", "p", "q"], ["y", "r", "s"], domain=MICROSOFT, num_heads=2
+    )
+    feeds = {"x": _numbers(1, 3, 8), "p": _numbers(1, 2, 4, 4), "q": _numbers(1, 2, 4, 4)}
+    data = model([made], feeds, outputs=("y", "r", "s"))
+    with open_session(data) as session:
+        assert "it has a cache, or gives its scores" in _reasons(session)
         assert_close(session.run(None, feeds), _expected(data, feeds))
 
 

@@ -83,7 +83,7 @@ class Lowering:
                     self._values[value.name] = result
 
     def _write(self, node: NodeSpec) -> list[Var]:
-        operator = operator_of(node.op_type)
+        operator = operator_of(node.domain, node.op_type)
         assert operator is not None, f"{node.op_type} is not supported, but was not refused"
         results = operator.lower(self, node)
         return results if isinstance(results, list) else [results]

@@ -78,9 +78,34 @@ def _several(n: NodeScope) -> Outputs:
     return [(split[0], split[2], split[1] * value[3]), *(None,) * (n.outputs - 1)]
 
 
-def _mask(n: NodeScope, query: Dims, key: Dims) -> None:
+def _packed(n: NodeScope) -> Outputs:
+    """com.microsoft.Attention, which projects its input itself, without a past."""
+    if n.has(4) or n.has(6) or n.integer("do_rotary"):
+        raise Unchecked("the number of keys depends on the past, or the heads are turned")
+    x, weights = n.require_rank(0, 3, 3), n.require_rank(1, 2, 2)
+    n.require(equal(x[2], weights[0]), "{} columns for weights of {} rows", x[2], weights[0])
+    heads, sizes = n.integer("num_heads"), n.ints("qkv_hidden_sizes") or ()
+    parts: Dims = sizes or (divide(weights[1], 3),) * 3
+    if heads < 1 or len(parts) != 3:
+        raise Violation(f"num_heads is {heads}, and there are {len(parts)} hidden sizes")
+    n.require(equal(parts[0] + parts[1] + parts[2], weights[1]), "weights of {} columns for three parts", weights[1])
+    n.require(equal(parts[0], parts[1]), "{} columns of queries and {} of keys", parts[0], parts[1])
+    query, value = (_heads(n, (x[0], x[1], part), heads, "a part") for part in (parts[0], parts[2]))
+    if n.has(2):
+        n.require_same(2, (weights[1],), "the bias")
+    if n.has(3):
+        if len(n.require_rank(3, 1, 4)) > 2:
+            raise Unchecked("a mask has more than two axes")
+        _mask(n, query, query, 3)
+    if n.has(5):
+        n.spreads_to(5, (x[0], query[1], x[1], x[1]), "the bias of the scores")
+    n.spend(product((x[0], query[1], x[1], x[1], query[3] + value[3])))
+    return [(x[0], x[1], parts[2]), *(None,) * (n.outputs - 1)]
+
+
+def _mask(n: NodeScope, query: Dims, key: Dims, place: int = 4) -> None:
     """State what masks of keys are like: lengths, or one number per key."""
-    shape = n.require_rank(4, 1, 4)
+    shape = n.require_rank(place, 1, 4)
     if len(shape) == 1:
         counts = (query[0], query[0] * 3 + 2)
         n.require(any_of(*(equal(shape[0], one) for one in counts)), "a mask of {} lengths", shape[0])
@@ -144,6 +169,7 @@ def _contributed_rotary(n: NodeScope) -> Outputs:
 TABLE: Mapping[tuple[str, str], Constraint] = {
     ("", "Attention"): _attention,
     ("", "RotaryEmbedding"): _rotary,
+    ("com.microsoft", "Attention"): _packed,
     ("com.microsoft", "MultiHeadAttention"): _several,
     ("com.microsoft", "RotaryEmbedding"): _contributed_rotary,
 }

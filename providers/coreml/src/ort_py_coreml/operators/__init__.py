@@ -13,7 +13,7 @@ from ort_py.dtypes import DataType
 from ort_py.lazy_dataclass import dataclass
 from ort_py_coreml.operators.operator import Operator
 
-__all__ = ["FAMILIES", "is_heavy", "operator_of", "refusal"]
+__all__ = ["CONTRIBUTED", "FAMILIES", "is_heavy", "operator_of", "refusal"]
 
 FAMILIES: dict[str, str] = {
     "attention": "Attention",
@@ -28,7 +28,8 @@ FAMILIES: dict[str, str] = {
         "Squeeze Tile Transpose Unsqueeze"
     ),
     "normalization": (
-        "BatchNormalization InstanceNormalization LRN LayerNormalization LogSoftmax RMSNormalization Softmax"
+        "BatchNormalization InstanceNormalization LRN LayerNormalization LogSoftmax RMSNormalization "
+        "SimplifiedLayerNormalization Softmax"
     ),
     "products": "Gemm MatMul",
     "quantization": "DequantizeLinear",
@@ -38,20 +39,40 @@ FAMILIES: dict[str, str] = {
         "ReduceProd ReduceSum ReduceSumSquare"
     ),
     "resizing": "Resize",
+    "rotary": "RotaryEmbedding",
     "selection": "ArgMax ArgMin TopK",
     "windows": "AveragePool Conv ConvTranspose MaxPool",
 }
 """Operators of each family. A family is a module of this package, imported when one of its operators is met."""
 
-_HOMES = {name: family for family, words in FAMILIES.items() for name in words.split()}
+CONTRIBUTED: dict[str, str] = {
+    "contributed.activations": "BiasGelu FastGelu Gelu QuickGelu",
+    "contributed.attention": "Attention MultiHeadAttention",
+    "contributed.normalization": "SkipLayerNormalization SkipSimplifiedLayerNormalization",
+    "contributed.products": "FusedConv FusedGemm FusedMatMul MatMulNBits",
+    "contributed.rotary": "RotaryEmbedding",
+}
+"""The same for operators of com.microsoft."""
+
+_HOMES = {
+    (domain, name): family
+    for domain, families in (("", FAMILIES), ("com.microsoft", CONTRIBUTED))
+    for family, words in families.items()
+    for name in words.split()
+}
+_REFUSED = {
+    ("com.microsoft", "GroupQueryAttention"): "the lengths of its sequences come with each run, not with the model",
+}
+"""Reasons against operators that exported models have, and that cannot be written."""
+
 _MOST_AXES = 5
 _TITLES = {DataType.FLOAT: "float32"}
 
 
 @cache
-def operator_of(name: str) -> Operator | None:
-    """Return the record of an operator of ai.onnx, or None if the provider does not know it."""
-    family = _HOMES.get(name)
+def operator_of(domain: str, name: str) -> Operator | None:
+    """Return the record of an operator, or None if the provider does not know it."""
+    family = _HOMES.get((domain, name))
     if family is None:
         return None
     operators: dict[str, Operator] = importlib.import_module(f"{__package__}.{family}").OPERATORS
@@ -69,7 +90,7 @@ def refusal(node: NodeSpec, graph: GraphView, *, static: bool = False, later: bo
     """
     asked = _Asked(static, later)
     reason = _refusal(node, graph, asked)
-    if reason is not None or node.op_type != "DequantizeLinear":
+    if reason is not None or node.op_type != "DequantizeLinear" or node.domain:
         return reason
     name = node.outputs[0].name if node.outputs[0] is not None else ""
     if any(value.name == name for value in graph.outputs):
@@ -94,15 +115,15 @@ def _refusal(node: NodeSpec, graph: GraphView, asked: _Asked) -> str | None:
     inner = graph.function(node)
     if inner is not None:
         return next((why for part in inner.nodes if (why := _refusal(part, inner, asked)) is not None), None)
-    operator = operator_of(node.op_type) if node.domain == "" else None
+    operator = operator_of(node.domain, node.op_type)
     if operator is None:
-        return "the Core ML provider does not support this operator"
+        return _REFUSED.get((node.domain, node.op_type), "the Core ML provider does not support this operator")
     if node.since_version < operator.since:
         return (
             f"version {node.since_version} of {node.op_type} has a different form; "
             f"versions from {operator.since} on are supported"
         )
-    if node.op_type == "DequantizeLinear":
+    if node.op_type == "DequantizeLinear" and not node.domain:
         return asked.refusal(operator, node, graph) if _is_constant(node, graph) else "its data is not constant"
     if all(value is None or graph.constant(value.name) is not None for value in node.inputs):
         return "all its inputs are constants, and Core ML has no constant outputs"
@@ -133,7 +154,7 @@ def _is_dequantized(value: ValueSpec, graph: GraphView, asked: _Asked) -> bool:
     if index is None:
         return False
     node = graph.nodes[index]
-    operator = operator_of(node.op_type) if node.op_type == "DequantizeLinear" and node.domain == "" else None
+    operator = operator_of("", node.op_type) if node.op_type == "DequantizeLinear" and node.domain == "" else None
     return operator is not None and _is_constant(node, graph) and asked.refusal(operator, node, graph) is None
 
 
@@ -142,7 +163,7 @@ def is_heavy(node: NodeSpec, graph: GraphView) -> bool:
     inner = graph.function(node)
     if inner is not None:
         return any(is_heavy(part, inner) for part in inner.nodes)
-    operator = operator_of(node.op_type) if node.domain == "" else None
+    operator = operator_of(node.domain, node.op_type)
     return operator is not None and operator.heavy
 
 

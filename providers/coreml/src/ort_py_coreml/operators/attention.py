@@ -16,7 +16,7 @@ from ort_py_coreml.operators.operator import FLOATS, Constants, Operator, Var, a
 if TYPE_CHECKING:
     from ort_py_coreml.lowering import Lowering
 
-__all__ = ["OPERATORS"]
+__all__ = ["OPERATORS", "joined", "split_heads", "weighed"]
 
 _LOWEST = np.float32(-3e38)
 """Stands for the score of a place that is not looked at. It is finite: a row of such scores has a softmax function."""
@@ -57,14 +57,38 @@ def _check(node: NodeSpec, graph: Constants) -> str | None:
     return None
 
 
+def _outer(shape: tuple[Any, ...]) -> tuple[int, int]:
+    """Return the size of the batch and the length of a sequence; -1 for one that follows from the other."""
+    return (-1, shape[-2]) if isinstance(shape[-2], int) else (shape[0], -1)
+
+
+def split_heads(mb: Any, x: Var, shape: tuple[Any, ...], heads: int) -> Var:
+    """Return an operand of three axes with an axis of heads in front of its sequences."""
+    apart = mb.reshape(x=x, shape=[*_outer(shape), heads, shape[-1] // heads])
+    return mb.transpose(x=apart, perm=[0, 2, 1, 3])
+
+
+def joined(mb: Any, x: Var, shape: tuple[Any, ...], columns: int) -> Var:
+    """Return a result without its axis of heads; `shape` is that of the queries."""
+    return mb.reshape(x=mb.transpose(x=x, perm=[0, 2, 1, 3]), shape=[*_outer(shape), columns])
+
+
+def weighed(mb: Any, query: Var, key: Var, value: Var, scale: float, masks: list[Var], limit: float = 0.0) -> Var:
+    """Return values, weighed by the softmax function of the products of queries and keys."""
+    scores = mb.matmul(x=mb.mul(x=query, y=np.float32(scale)), y=key, transpose_y=True)
+    if limit:
+        scores = mb.mul(x=mb.tanh(x=mb.mul(x=scores, y=np.float32(1 / limit))), y=np.float32(limit))
+    weights = _masked(mb, scores, masks) if masks else mb.softmax(x=scores, axis=-1)
+    return mb.matmul(x=weights, y=value)
+
+
 def _apart(lowering: Lowering, node: NodeSpec, place: int) -> Var:
     """Return an operand with an axis of heads, as many as the query has."""
     mb, x, shape, heads = lowering.mb, lowering.read(node.inputs[place]), shape_of(node, place), _heads(node, place)
-    known = isinstance(shape[-2], int)
-    batch, length = (-1, shape[-2]) if known else (shape[0], -1)
+    batch, length = _outer(shape)
     size = shape[-1] if len(shape) == 4 else shape[-1] // heads
     if len(shape) == 3:
-        x = mb.transpose(x=mb.reshape(x=x, shape=[batch, length, heads, size]), perm=[0, 2, 1, 3])
+        x = split_heads(mb, x, shape, heads)
     times = _heads(node, 0) // heads
     if times == 1:
         return x
@@ -77,20 +101,12 @@ def _attention(lowering: Lowering, node: NodeSpec) -> Var:
     query, key, value = (_apart(lowering, node, place) for place in range(3))
     shape = shape_of(node)
     size = shape[-1] if len(shape) == 4 else shape[-1] // _heads(node, 0)
-    scale, limit = attribute(node, "scale", None), np.float32(attribute(node, "softcap", 0.0))
-    query = mb.mul(x=query, y=np.float32(size**-0.5 if scale is None else scale))
-    scores = mb.matmul(x=query, y=key, transpose_y=True)
-    if limit:
-        scores = mb.mul(x=mb.tanh(x=mb.mul(x=scores, y=np.float32(1 / limit))), y=limit)
-    masks = _masks(lowering, node)
-    weights = _masked(lowering, scores, masks) if masks else mb.softmax(x=scores, axis=-1)
-    result = mb.matmul(x=weights, y=value)
+    scale, limit = attribute(node, "scale", None), float(attribute(node, "softcap", 0.0))
+    scale = size**-0.5 if scale is None else scale
+    result = weighed(mb, query, key, value, scale, _masks(lowering, node), limit)
     if len(shape) == 4:
         return result
-    values = shape_of(node, 2)[-1] // _heads(node, 2)
-    known = isinstance(_length(node, 0), int)
-    wide = [-1, _length(node, 0)] if known else [shape[0], -1]
-    return mb.reshape(x=mb.transpose(x=result, perm=[0, 2, 1, 3]), shape=[*wide, _heads(node, 0) * values])
+    return joined(mb, result, shape, shape_of(node, 2)[-1] // _heads(node, 2) * _heads(node, 0))
 
 
 def _masks(lowering: Lowering, node: NodeSpec) -> list[Var]:
@@ -106,9 +122,8 @@ def _masks(lowering: Lowering, node: NodeSpec) -> list[Var]:
     return found
 
 
-def _masked(lowering: Lowering, scores: Var, masks: list[Var]) -> Var:
+def _masked(mb: Any, scores: Var, masks: list[Var]) -> Var:
     """Return the weights of places that masks leave; those of a row that looks at nothing are zero."""
-    mb = lowering.mb
     for mask in masks:
         scores = mb.add(x=scores, y=mask)
     most = mb.reduce_max(x=scores, axes=[-1], keep_dims=True)

@@ -101,6 +101,10 @@ def _rms(lowering: Lowering, node: NodeSpec) -> Var:
     return mb.mul(x=mb.mul(x=x, y=root), y=lowering.read(node.inputs[1]))
 
 
+def _check_simplified(node: NodeSpec, graph: Constants) -> str | None:
+    return "it has more than one output" if any(value is not None for value in node.outputs[1:]) else None
+
+
 def _check_response(node: NodeSpec, graph: Constants) -> str | None:
     if int(attribute(node, "size", 1)) % 2 == 0:
         return "its size is even"
@@ -124,5 +128,6 @@ OPERATORS = {
     "LayerNormalization": Operator(_layer, _check_layer, frozenset({1, 2})),
     "LogSoftmax": Operator(_log_softmax, since=13),
     "RMSNormalization": Operator(_rms),
+    "SimplifiedLayerNormalization": Operator(_rms, _check_simplified),
     "Softmax": Operator(_softmax, since=13),
 }

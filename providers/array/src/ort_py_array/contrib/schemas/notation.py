@@ -17,7 +17,7 @@ from ort_py.contracts import FormalParameter, NodeSpec, OperatorSchema
 from ort_py.contracts.graph_view import AttributeValue
 from ort_py.dtypes import DataType, Dim, Shape, TensorType, ValueType, parse_value_type
 
-__all__ = ["DOMAIN", "ShapesFunction", "broadcast", "dims", "operator", "same_shape"]
+__all__ = ["DOMAIN", "ShapesFunction", "broadcast", "dims", "operator", "same_shape", "spread"]
 
 DOMAIN = "com.microsoft"
 
@@ -92,13 +92,16 @@ def broadcast(*inputs: int) -> ShapesFunction:
     def shapes(node: NodeSpec) -> Sequence[Shape | None]:
         given = [dims(node, index) for index in inputs]
         known = [shape for shape in given if shape is not None]
-        if len(known) < len(given):
-            return [None]
-        rank = max(map(len, known))
-        padded = [(1,) * (rank - len(shape)) + shape for shape in known]
-        return [tuple(_common(sizes) for sizes in zip(*padded, strict=True))]
+        return [None] if len(known) < len(given) else [spread(*known)]
 
     return shapes
+
+
+def spread(*given: Shape) -> Shape:
+    """Return the shape that shapes broadcast to."""
+    rank = max(map(len, given))
+    padded = [(1,) * (rank - len(shape)) + shape for shape in given]
+    return tuple(_common(sizes) for sizes in zip(*padded, strict=True))
 
 
 def _common(sizes: Sequence[Dim]) -> Dim:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from ort_py.contracts import NodeSpec
 from ort_py.dtypes import Dim, Shape
-from ort_py_array.contrib.schemas.notation import dims, operator
+from ort_py_array.contrib.schemas.notation import dims, operator, spread
 
 __all__ = ["SCHEMAS"]
 
@@ -19,12 +19,14 @@ def _gemm_shape(node: NodeSpec) -> Sequence[Shape | None]:
 
 
 def _matmul_shape(node: NodeSpec) -> Sequence[Shape | None]:
-    """Shape of a product of matrices, or of batches of matrices by one matrix."""
+    """Shape of a product of matrices, or of batches of them."""
     a, b = dims(node, 0), dims(node, 1)
-    if a is None or b is None or len(a) < 2 or len(b) != 2 or node.attributes.get("transBatchA"):
+    if a is None or b is None or min(len(a), len(b)) < 2:
+        return [None]
+    if node.attributes.get("transBatchA") or node.attributes.get("transBatchB"):
         return [None]
     swapped = node.attributes.get("transA"), node.attributes.get("transB")
-    return [(*a[:-2], a[-1] if swapped[0] else a[-2], b[0] if swapped[1] else b[1])]
+    return [(*spread(a[:-2], b[:-2]), a[-1] if swapped[0] else a[-2], b[-2] if swapped[1] else b[-1])]
 
 
 def _conv_shape(node: NodeSpec) -> Sequence[Shape | None]:

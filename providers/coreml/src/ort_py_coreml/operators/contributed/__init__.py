@@ -1,0 +1,1 @@
+"""Operators of com.microsoft, which onnxruntime's optimiser and exporters write."""
