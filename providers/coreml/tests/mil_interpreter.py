@@ -71,6 +71,9 @@ class InterpretedModel:
 
     def predict(self, feeds: Mapping[str, Array]) -> Mapping[str, Array]:
         """Compute the package's program."""
+        for array in feeds.values():
+            assert array.flags.writeable, "coremltools takes no array that is read-only"
+            assert min(array.strides, default=0) >= 0, "Core ML knows no strides below zero"
         return evaluate(self._program, feeds)
 
 

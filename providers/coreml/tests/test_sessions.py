@@ -17,6 +17,7 @@ from ort_py.errors import OptionError
 from ort_py_coreml.runtime import Loading
 from ort_py_kit.suites.threads import on_threads
 from ort_py_kit.tolerances import assert_close
+from providers.coreml.tests.cases import CASES
 from providers.coreml.tests.mil_interpreter import InterpretedRuntime
 from providers.coreml.tests.models import MICROSOFT, PROVIDER, model, node, open_session, run_plain
 from providers.coreml.tests.networks import NETWORKS, cnn, few_bits
@@ -378,6 +379,17 @@ def test_threads_take_turns(interpreted: InterpretedRuntime) -> None:
         on_threads(work, 3)
 
 
+def test_arrays_that_are_read_only_or_reversed_are_taken(interpreted: InterpretedRuntime) -> None:
+    """coremltools gives Core ML the memory of arrays, for which they have to be writable."""
+    data, feeds = cnn(dynamic=False)
+    fixed, turned = feeds["x"].copy(), feeds["x"][..., ::-1].copy()[..., ::-1]
+    fixed.flags.writeable = False
+    with open_session(data) as session:
+        for given in (fixed, turned):
+            assert_close(session.run(None, {"x": given}), _expected(data, feeds))
+        assert not session.fallback_report
+
+
 def test_closed_sessions_leave_no_packages(
     interpreted: InterpretedRuntime, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -427,6 +439,30 @@ def test_attention_of_lengths_that_runs_give_is_refused(interpreted: Interpreted
     with open_session(data) as session:
         assert "the lengths of its sequences come with each run, not with the model" in _reasons(session)
         assert_close(session.run(None, feeds | counts), _expected(data, feeds | counts))
+
+
+_SEQUENCES = [
+    name
+    for name, case in CASES.items()
+    if case.nodes[0].op_type in {"Attention", "MultiHeadAttention", "RotaryEmbedding"} and case.opset == 20
+]
+
+
+@pytest.mark.parametrize("name", _SEQUENCES)
+def test_sequences_whose_number_and_length_a_run_gives(name: str, interpreted: InterpretedRuntime) -> None:
+    case = CASES[name]
+    feeds = case.feeds()
+    data = model(case.nodes, feeds, case.constants, dynamic=frozenset({0, 1} if feeds["x"].ndim == 3 else {0, 2}))
+    with open_session(data) as session:
+        assert_close(session.run(None, feeds), _expected(data, feeds))
+        assert not session.fallback_report
+        left = {why for one in session.placement.nodes for provider, why in one.refusals if provider == PROVIDER}
+    assert left <= {
+        "its causal mask depends on lengths that are not known",
+        "its mask is not one number for each key",
+        "it counts positions for a sequence of unknown length",
+        "the number of its heads, or their size, is not known",
+    }
 
 
 def test_contributed_attention_with_a_cache_is_refused(interpreted: InterpretedRuntime) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import coremltools
+import numpy as np
 
 from ort_py.contracts import RegionView
 from ort_py_coreml.artifact import Border
@@ -83,9 +84,9 @@ class _Loaded(Model):
         self._package: Package | None = package
 
     def predict(self, feeds: Mapping[str, Array], check: Callable[[], None] | None) -> Mapping[str, Array]:
-        """Run once."""
+        """Run once. coremltools hands arrays to Core ML without a copy, but only those that may be written to."""
         assert self._package is not None, "frames are closed before their region"
-        return self._package.predict(feeds)
+        return self._package.predict({name: np.require(array, None, ["C", "W"]) for name, array in feeds.items()})
 
     def close(self) -> None:
         """Release the package."""

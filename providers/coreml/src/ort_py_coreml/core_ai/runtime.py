@@ -151,7 +151,7 @@ class Loop:
 
 
 class LoadedAsset(Model):
-    """An asset that is ready to run. Core AI copies arrays where they come in and where they go out.
+    """An asset that is ready to run. Core AI copies arrays where they come in.
 
     Args:
         asset: The asset.

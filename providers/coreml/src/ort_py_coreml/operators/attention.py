@@ -46,8 +46,6 @@ def _check(node: NodeSpec, graph: Constants) -> str | None:
         shape = shape_of(node, place)
         if not isinstance(shape[-1], int) or not _heads(node, place):
             return "the number of its heads, or their size, is not known"
-        if not isinstance(shape[0], int) and not isinstance(shape[-2], int):
-            return "neither the size of the batch nor the length of a sequence is known"
     if attribute(node, "softcap", 0.0) and (_has(node, 3) or attribute(node, "is_causal", 0)):
         return "it limits scores and masks them"
     if attribute(node, "is_causal", 0) and not all(isinstance(_length(node, place), int) for place in (0, 1)):
@@ -57,20 +55,48 @@ def _check(node: NodeSpec, graph: Constants) -> str | None:
     return None
 
 
-def _outer(shape: tuple[Any, ...]) -> tuple[int, int]:
-    """Return the size of the batch and the length of a sequence; -1 for one that follows from the other."""
-    return (-1, shape[-2]) if isinstance(shape[-2], int) else (shape[0], -1)
+def _outer(shape: tuple[Any, ...]) -> tuple[int, int] | None:
+    """Return the size of the batch and the length of a sequence, of which one is -1; None if neither is known."""
+    if isinstance(shape[-2], int):
+        return -1, shape[-2]
+    return (shape[0], -1) if isinstance(shape[0], int) else None
+
+
+def _cut(mb: Any, x: Var, sizes: list[int], axis: int) -> list[Var]:
+    return [x] if len(sizes) == 1 else list(mb.split(x=x, split_sizes=sizes, axis=axis))
+
+
+def _together(mb: Any, parts: list[Var], axis: int) -> Var:
+    return parts[0] if len(parts) == 1 else mb.concat(values=parts, axis=axis)
 
 
 def split_heads(mb: Any, x: Var, shape: tuple[Any, ...], heads: int) -> Var:
-    """Return an operand of three axes with an axis of heads in front of its sequences."""
-    apart = mb.reshape(x=x, shape=[*_outer(shape), heads, shape[-1] // heads])
-    return mb.transpose(x=apart, perm=[0, 2, 1, 3])
+    """Return an operand of three axes with an axis of heads in front of its sequences.
+
+    A new shape may have one size that follows from the others: if two are not known, heads are cut apart.
+    """
+    size, outer = shape[-1] // heads, _outer(shape)
+    if outer is None:
+        return _together(mb, [mb.expand_dims(x=part, axes=[1]) for part in _cut(mb, x, [size] * heads, 2)], 1)
+    return mb.transpose(x=mb.reshape(x=x, shape=[*outer, heads, size]), perm=[0, 2, 1, 3])
 
 
-def joined(mb: Any, x: Var, shape: tuple[Any, ...], columns: int) -> Var:
+def joined(mb: Any, x: Var, shape: tuple[Any, ...], heads: int, columns: int) -> Var:
     """Return a result without its axis of heads; `shape` is that of the queries."""
-    return mb.reshape(x=mb.transpose(x=x, perm=[0, 2, 1, 3]), shape=[*_outer(shape), columns])
+    outer = _outer(shape)
+    if outer is None:
+        return _together(mb, [mb.squeeze(x=part, axes=[1]) for part in _cut(mb, x, [1] * heads, 1)], 2)
+    return mb.reshape(x=mb.transpose(x=x, perm=[0, 2, 1, 3]), shape=[*outer, columns])
+
+
+def _repeated(mb: Any, x: Var, shape: tuple[Any, ...], heads: int, times: int) -> Var:
+    """Return heads of keys or values, each as often as queries share it."""
+    outer = _outer(shape)
+    if outer is None:
+        return _together(mb, [part for part in _cut(mb, x, [1] * heads, 1) for _ in range(times)], 1)
+    size = shape[-1] if len(shape) == 4 else shape[-1] // heads
+    more = mb.tile(x=mb.expand_dims(x=x, axes=[2]), reps=[1, 1, times, 1, 1])
+    return mb.reshape(x=more, shape=[outer[0], heads * times, outer[1], size])
 
 
 def weighed(mb: Any, query: Var, key: Var, value: Var, scale: float, masks: list[Var], limit: float = 0.0) -> Var:
@@ -85,15 +111,10 @@ def weighed(mb: Any, query: Var, key: Var, value: Var, scale: float, masks: list
 def _apart(lowering: Lowering, node: NodeSpec, place: int) -> Var:
     """Return an operand with an axis of heads, as many as the query has."""
     mb, x, shape, heads = lowering.mb, lowering.read(node.inputs[place]), shape_of(node, place), _heads(node, place)
-    batch, length = _outer(shape)
-    size = shape[-1] if len(shape) == 4 else shape[-1] // heads
     if len(shape) == 3:
         x = split_heads(mb, x, shape, heads)
     times = _heads(node, 0) // heads
-    if times == 1:
-        return x
-    more = mb.tile(x=mb.expand_dims(x=x, axes=[2]), reps=[1, 1, times, 1, 1])
-    return mb.reshape(x=more, shape=[batch, heads * times, length, size])
+    return x if times == 1 else _repeated(mb, x, shape, heads, times)
 
 
 def _attention(lowering: Lowering, node: NodeSpec) -> Var:
@@ -106,7 +127,8 @@ def _attention(lowering: Lowering, node: NodeSpec) -> Var:
     result = weighed(mb, query, key, value, scale, _masks(lowering, node), limit)
     if len(shape) == 4:
         return result
-    return joined(mb, result, shape, shape_of(node, 2)[-1] // _heads(node, 2) * _heads(node, 0))
+    heads = _heads(node, 0)
+    return joined(mb, result, shape, heads, shape_of(node, 2)[-1] // _heads(node, 2) * heads)
 
 
 def _masks(lowering: Lowering, node: NodeSpec) -> list[Var]:

@@ -8,6 +8,7 @@ import numpy as np
 
 from ort_py.contracts import NodeSpec
 from ort_py.lazy_dataclass import dataclass
+from ort_py_coreml.operators.attention import joined, split_heads
 from ort_py_coreml.operators.operator import FLOATS, INTEGERS, Constants, Operator, Var, attribute, shape_of
 
 if TYPE_CHECKING:
@@ -29,12 +30,6 @@ class _Places:
         shape, table = shape_of(node), shape_of(node, self.cosines)
         if not isinstance(shape[-1], int) or not isinstance(table[-1], int):
             return "the size of its heads, or the number of its angles, is not known"
-        if (len(shape) == 3 or attribute(node, "interleaved", 0)) and not any(
-            isinstance(size, int) for size in (shape[0], shape[1] if len(shape) == 3 else shape[2])
-        ):
-            return "neither the size of the batch nor the length of a sequence is known"
-        if len(shape) == 4 and attribute(node, "interleaved", 0) and not isinstance(shape[1], int):
-            return "the number of its heads is not known"
         if self._has_positions(node) and len(shape_of(node, self.positions)) == 1 and not isinstance(shape[-2], int):
             return "it counts positions for a sequence of unknown length"
         return None
@@ -46,23 +41,24 @@ class _Places:
         """Turn the first elements of each head, and keep the others."""
         mb, x, shape = lowering.mb, lowering.read(node.inputs[0]), shape_of(node)
         half = shape_of(node, self.cosines)[-1]
-        joined = len(shape) == 3
-        if joined:
-            heads = int(attribute(node, "num_heads", 0)) or shape[-1] // (2 * half)
-            shape = (*shape[:2], heads, shape[-1] // heads)
-            x = mb.reshape(x=x, shape=_sizes(shape))
-        cosines, sines = self._angles(lowering, node, axis=2 if joined else 1)
-        rest = shape[-1] - 2 * half
-        if attribute(node, "interleaved", 0):
-            result = _neighbours(mb, x, shape, half, cosines, sines)
-        else:
-            first, second = mb.split(x=x, split_sizes=[half, half, *([rest] if rest else [])], axis=3)[:2]
-            result = mb.concat(values=_turned(mb, first, second, cosines, sines), axis=3)
-        if rest:
-            result = mb.concat(values=[result, _cut(mb, x, 2 * half, shape[-1], 1)], axis=3)
-        return mb.reshape(x=result, shape=_sizes((*shape[:2], shape[2] * shape[3]))) if joined else result
+        size = shape[-1]
+        heads = 1
+        if len(shape) == 3:
+            heads = int(attribute(node, "num_heads", 0)) or size // (2 * half)
+            size //= heads
+            x = split_heads(mb, x, shape, heads)
+        cosines, sines = self._angles(lowering, node)
+        interleaved = bool(attribute(node, "interleaved", 0))
+        step, second = (2, 1) if interleaved else (1, half)
+        parts = [_cut(mb, x, first, 2 * half if interleaved else first + half, step) for first in (0, second)]
+        result = mb.concat(values=_turned(mb, parts[0], parts[1], cosines, sines), axis=3)
+        if interleaved:
+            result = mb.gather(x=result, indices=np.arange(2 * half, dtype=np.int32).reshape(2, half).T.ravel(), axis=3)
+        if 2 * half < size:
+            result = mb.concat(values=[result, _cut(mb, x, 2 * half, size, 1)], axis=3)
+        return joined(mb, result, shape, heads, heads * size) if len(shape) == 3 else result
 
-    def _angles(self, lowering: Lowering, node: NodeSpec, axis: int) -> list[Var]:
+    def _angles(self, lowering: Lowering, node: NodeSpec) -> list[Var]:
         """Return cosines and sines of each place, with an axis for the heads."""
         mb, tables = lowering.mb, [lowering.read(node.inputs[place]) for place in (self.cosines, self.sines)]
         if self._has_positions(node):
@@ -72,11 +68,7 @@ class _Places:
                 counted = np.arange(shape[2] if len(shape) == 4 else shape[1], dtype=np.int32)
                 positions = mb.expand_dims(x=mb.add(x=positions, y=counted), axes=[0])
             tables = [mb.gather(x=table, indices=positions, axis=0) for table in tables]
-        return [mb.expand_dims(x=table, axes=[axis]) for table in tables]
-
-
-def _sizes(shape: tuple[Any, ...]) -> list[int]:
-    return [size if isinstance(size, int) else -1 for size in shape]
+        return [mb.expand_dims(x=table, axes=[1]) for table in tables]
 
 
 def _cut(mb: Any, x: Var, first: int, behind: int, step: int) -> Var:
@@ -96,14 +88,6 @@ def _turned(mb: Any, first: Var, second: Var, cosines: Var, sines: Var) -> list[
         mb.sub(x=mb.mul(x=first, y=cosines), y=mb.mul(x=second, y=sines)),
         mb.add(x=mb.mul(x=first, y=sines), y=mb.mul(x=second, y=cosines)),
     ]
-
-
-def _neighbours(mb: Any, x: Var, shape: tuple[Any, ...], half: int, cosines: Var, sines: Var) -> Var:
-    """Turn neighbours. coremltools would make of `stack` a form of `concat` that it folds wrongly."""
-    first, second = (_cut(mb, x, place, 2 * half, 2) for place in (0, 1))
-    turned = [mb.expand_dims(x=one, axes=[4]) for one in _turned(mb, first, second, cosines, sines)]
-    pairs = mb.concat(values=turned, axis=4)
-    return mb.reshape(x=pairs, shape=_sizes((*shape[:3], 2 * half)))
 
 
 _KINDS = FLOATS | INTEGERS

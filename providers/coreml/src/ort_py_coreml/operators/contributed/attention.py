@@ -25,11 +25,7 @@ def _has(node: NodeSpec, place: int) -> bool:
 
 
 def _check_sizes(shape: tuple[Any, ...]) -> str | None:
-    if not isinstance(shape[-1], int):
-        return "the number of its heads, or their size, is not known"
-    if not isinstance(shape[0], int) and not isinstance(shape[-2], int):
-        return "neither the size of the batch nor the length of a sequence is known"
-    return None
+    return None if isinstance(shape[-1], int) else "the number of its heads, or their size, is not known"
 
 
 def _check_mask(node: NodeSpec, place: int, batch: Any, keys: Any) -> str | None:
@@ -37,9 +33,9 @@ def _check_mask(node: NodeSpec, place: int, batch: Any, keys: Any) -> str | None
     if not _has(node, place):
         return None
     shape = shape_of(node, place)
-    if len(shape) == 1 and shape[0] == batch and isinstance(batch, int):
+    if len(shape) == 1 and shape[0] == batch and shape[0] is not None:
         return None if isinstance(keys, int) else "its mask has lengths, and the number of keys is not known"
-    return None if len(shape) == 2 and shape[1] == keys else "its mask is not one number for each key"
+    return None if len(shape) == 2 else "its mask is not one number for each key"
 
 
 def _check_causal(node: NodeSpec, rows: Any, keys: Any) -> str | None:
@@ -102,7 +98,7 @@ def _self(lowering: Lowering, node: NodeSpec) -> Var:
     )
     masks = _masks(lowering, node, shape[1], shape[1], 3, 5)
     result = weighed(mb, query, key, value, _scale(node, sizes[0] // heads), masks)
-    return joined(mb, result, shape, sizes[2])
+    return joined(mb, result, shape, heads, sizes[2])
 
 
 def _check_several(node: NodeSpec, graph: Constants) -> str | None:
@@ -134,7 +130,7 @@ def _several(lowering: Lowering, node: NodeSpec) -> Var:
     masks = _masks(lowering, node, rows, keys, 4, 5)
     result = weighed(mb, parts[0], parts[1], parts[2], _scale(node, shape[2] // heads), masks)
     value = shape_of(node, 2)
-    return joined(mb, result, shape, value[-1] * (heads if len(value) == 4 else 1))
+    return joined(mb, result, shape, heads, value[-1] * (heads if len(value) == 4 else 1))
 
 
 _KINDS = FLOATS | {DataType.INT32}
