@@ -18,6 +18,7 @@ from typing import Any
 import coremltools
 import numpy as np
 from coremltools.converters.mil.frontend.milproto.load import load
+from coremltools.converters.mil.mil import types
 
 from ort_py_coreml.runtime import Loading
 from ort_py_coreml.toolkit import BUILDING
@@ -35,14 +36,18 @@ def loaded_program(package: Path) -> Any:
         return load(spec, specification_version=spec.specificationVersion, file_weights_dir=model.weights_dir)
 
 
-def evaluate(program: Any, feeds: Mapping[str, Array]) -> dict[str, Array]:
-    """Compute the function `main` of a program.
+def evaluate(program: Any, feeds: Mapping[str, Array], states: dict[str, Array] | None = None) -> dict[str, Array]:
+    """Compute the function `main` of a program, and change its states.
 
     Raises:
         KeyError: An operator is not known here.
     """
     function = program.functions["main"]
-    values: dict[Any, Any] = {var: np.asarray(feeds[name]) for name, var in function.inputs.items()}
+    states = {} if states is None else states
+    names = {var: name for name, var in function.inputs.items() if types.is_state(var.sym_type)}
+    values: dict[Any, Any] = {
+        var: var if var in names else np.asarray(feeds[name]) for name, var in function.inputs.items()
+    }
 
     def value(var: Any) -> Any:
         if isinstance(var, (list, tuple)):
@@ -53,7 +58,13 @@ def evaluate(program: Any, feeds: Mapping[str, Array]) -> dict[str, Array]:
         if operation.op_type == "const":
             continue
         given = {name: value(var) for name, var in operation.inputs.items() if var is not None}
-        found = OPERATIONS[operation.op_type](**given)
+        if operation.op_type == "read_state":
+            found = states[names[given["input"]]].copy()
+        elif operation.op_type == "coreml_update_state":
+            assert given["value"].dtype == np.float16, "the only type of Core ML's states"
+            found = states[names[given["state"]]] = given["value"].copy()
+        else:
+            found = OPERATIONS[operation.op_type](**given)
         for var, result in zip(operation.outputs, found if isinstance(found, list) else [found], strict=True):
             declared = tuple(size if isinstance(size, int) else None for size in var.shape)
             assert all(size in (None, own) for size, own in zip(declared, np.shape(result), strict=True)), (
@@ -69,12 +80,17 @@ class InterpretedModel:
     def __init__(self, package: Path) -> None:
         self._program = loaded_program(package)
 
-    def predict(self, feeds: Mapping[str, Array]) -> Mapping[str, Array]:
+    def make_state(self) -> dict[str, Array]:
+        """Return states of zeros."""
+        inputs = self._program.functions["main"].inputs.items()
+        return {name: np.zeros(var.shape, np.float16) for name, var in inputs if types.is_state(var.sym_type)}
+
+    def predict(self, feeds: Mapping[str, Array], state: dict[str, Array] | None = None) -> Mapping[str, Array]:
         """Compute the package's program."""
         for array in feeds.values():
             assert array.flags.writeable, "coremltools takes no array that is read-only"
             assert min(array.strides, default=0) >= 0, "Core ML knows no strides below zero"
-        return evaluate(self._program, feeds)
+        return evaluate(self._program, feeds, state)
 
 
 class InterpretedRuntime:

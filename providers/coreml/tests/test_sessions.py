@@ -465,6 +465,18 @@ def test_sequences_whose_number_and_length_a_run_gives(name: str, interpreted: I
     }
 
 
+def test_a_mask_for_other_keys_is_an_error(interpreted: InterpretedRuntime) -> None:
+    """The engine checks it before Core ML would repeat it."""
+    made = helper.make_node("Attention", ["x", "w", "", "m"], ["y"], domain=MICROSOFT, num_heads=2)
+    feeds = {"x": _numbers(2, 5, 8), "m": np.ones((2, 5), np.int32)}
+    data = model([made], feeds, {"w": _numbers(8, 24)}, dynamic=frozenset({1}))
+    with open_session(data) as session:
+        assert set(session.placement.counts()) == {PROVIDER}
+        assert_close(session.run(None, feeds), _expected(data, feeds))
+        with pytest.raises(Exception, match="mask"):
+            session.run(None, feeds | {"m": np.ones((2, 4), np.int32)})
+
+
 def test_contributed_attention_with_a_cache_is_refused(interpreted: InterpretedRuntime) -> None:
     made = helper.make_node(
         "MultiHeadAttention", ["x", "x", "x", "", "", "", "p", "q"], ["y", "r", "s"], domain=MICROSOFT, num_heads=2

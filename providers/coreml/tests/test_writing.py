@@ -53,6 +53,73 @@ def test_options_of_the_provider_count(tmp_path: Path) -> None:
     assert (sizes.lowerBound, sizes.upperBound) == (1, 77)
 
 
+def _decoder(batch: int | None = 1) -> bytes:
+    """A step of a decoder whose cache of the last rows is among its inputs and outputs."""
+    nodes = [
+        node("MatMul", "x w", "new"),
+        node("Slice", "past.0.key begin end axis", "later"),
+        node("Concat", "later new", "present.0.key", axis=1),
+        node("MatMul", "new m", "query"),
+        node("Transpose", "present.0.key", "turned", perm=[0, 2, 1]),
+        node("MatMul", "query turned", "scores"),
+        node("Softmax", "scores", "p"),
+        node("MatMul", "p present.0.key", "y"),
+    ]
+    constants: dict[str, Any] = {
+        "w": W, "m": np.random.default_rng(8).normal(0, 0.3, (6, 6)).astype(np.float32),
+        "begin": np.array([1]), "end": np.array([9]), "axis": np.array([1]),
+    }  # fmt: skip
+    feeds: dict[str, Any] = {"x": X[None, :1], "past.0.key": np.zeros((1, 4, 6), np.float32)}
+    dynamic = False if batch else frozenset({0})
+    return model(nodes, feeds, constants, ("y", "present.0.key"), dynamic=dynamic)
+
+
+def test_a_cache_becomes_a_state(tmp_path: Path) -> None:
+    """Each prediction begins with the rows that the one before it left. Core ML's states are float16."""
+    data = _decoder()
+    options = ("--ep-option", "CoreMLExecutionProvider")
+    wrong, target = _write(
+        tmp_path, data, "--provider", "CoreMLExecutionProvider",
+        *options, "deployment_target=macOS15", *options, "states=past.*=present.*",
+    )  # fmt: skip
+    assert not wrong
+    import coremltools
+
+    description = coremltools.models.MLModel(str(target), skip_model_load=True).get_spec().description
+    assert [one.name for one in description.input] == ["x"]
+    assert [one.name for one in description.output] == ["y"]
+    (state,) = description.state
+    assert (state.name, list(state.type.stateType.arrayType.shape)) == ("past_0_key", [1, 4, 6])
+    package, session = InterpretedModel(target), onnxruntime.InferenceSession(data, providers=["CPUExecutionProvider"])
+    kept, past = package.make_state(), np.zeros((1, 4, 6), np.float32)
+    rng = np.random.default_rng(9)
+    for _ in range(6):
+        x = rng.normal(0, 1, (1, 1, 4)).astype(np.float32)
+        wanted, past = (np.asarray(one) for one in session.run(None, {"x": x, "past.0.key": past}))
+        past = past.astype(np.float16).astype(np.float32)
+        np.testing.assert_allclose(package.predict({"x": x}, kept)["y"], wanted, rtol=2e-3, atol=2e-3)
+        np.testing.assert_allclose(kept["past_0_key"], past, rtol=2e-3, atol=2e-3)
+
+
+@pytest.mark.parametrize(
+    ("batch", "options", "reason"),
+    [
+        (1, ["states=past.*=present.*"], "Core ML has states from macOS 15 on"),
+        (1, ["deployment_target=macOS15", "states=past"], "it is no pair of names"),
+        (1, ["deployment_target=macOS15", "states=cache.*=present.*"], "what is written has no input 'cache.*'"),
+        (1, ["deployment_target=macOS15", "states=past.*=later.*"], "there is no output 'later.0.key'"),
+        (1, ["deployment_target=macOS15", "states=past.*=y*"], "there is no output 'y0.key'"),
+        (None, ["deployment_target=macOS15", "states=past.*=present.*"], "Core ML's states have fixed sizes"),
+    ],
+)
+def test_values_that_are_no_states(batch: int | None, options: list[str], reason: str, tmp_path: Path) -> None:
+    """The error says why, and nothing is written."""
+    given = [word for one in options for word in ("--ep-option", "CoreMLExecutionProvider", one)]
+    wrong, target = _write(tmp_path, _decoder(batch), "--provider", "CoreMLExecutionProvider", *given)
+    assert reason in wrong
+    assert not target.exists()
+
+
 @pytest.mark.parametrize(
     ("nodes", "outputs", "reason"),
     [

@@ -38,6 +38,7 @@ class CoreML(BackEnd):
         )
         self._target = str(options["deployment_target"])
         self._longest = int(options["max_dimension"])
+        self._states = str(options["states"])
         self._half = half
         self._runtime = runtime
 
@@ -68,7 +69,7 @@ class CoreML(BackEnd):
 
     def save(self, region: RegionView, target: Path, *, named: bool = False) -> Border:
         """Write a package."""
-        program = program_of(region, named=named, system=self._target)
+        program = program_of(region, named=named, system=self._target, states=self._states)
         return save(program, target, self._longest, half=self._half)
 
     def load(self, written: Path) -> Model:

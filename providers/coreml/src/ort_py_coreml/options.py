@@ -49,6 +49,12 @@ OPTIONS: tuple[OptionSpec, ...] = (
     OptionSpec(
         "ModelCacheDirectory", str, "", "Folder in which compiled models are kept; they are compiled again if empty."
     ),
+    OptionSpec(
+        "states",
+        str,
+        "",
+        "Pairs such as past.*=present.* of inputs and outputs that become states of a package that is written.",
+    ),
     OptionSpec("max_dimension", int, 4096, "Largest size of an axis whose size is not known before a run."),
     OptionSpec("max_regions", int, 8, "Leave a graph to other providers if it would fall into more regions than this."),
     OptionSpec("claim_small", bool, False, "Also take subgraphs that are faster without the call to Core ML."),

@@ -50,7 +50,10 @@ def save(region: RegionProgram, folder: Path, longest: int, *, half: bool = Fals
             ),
             dtype=np.float32 if kind == "float32" else np.int32,
         )
-        for name, shape, kind in zip(signature.names, signature.shapes, signature.types, strict=True)
+        for place, (name, shape, kind) in enumerate(
+            zip(signature.names, signature.shapes, signature.types, strict=True)
+        )
+        if place not in region.states
     ]
     precision = coremltools.precision.FLOAT16 if half else coremltools.precision.FLOAT32
     try:

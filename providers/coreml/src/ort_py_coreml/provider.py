@@ -27,6 +27,7 @@ from ort_py_coreml.folder import Folder
 from ort_py_coreml.operators import is_heavy, refusal
 from ort_py_coreml.options import check
 from ort_py_coreml.region import CoreMLRegion
+from ort_py_coreml.states import check_states
 
 __all__ = ["CoreMLProvider"]
 
@@ -51,6 +52,7 @@ class CoreMLProvider(RegionProvider):
 
     def __init__(self, name: str, options: Mapping[str, Any], context: SessionContext) -> None:
         check(options)
+        check_states(options, written=self._written)
         self._name = name
         self._static = bool(options["RequireStaticInputShapes"])
         self._nested = bool(options["EnableOnSubgraphs"])
@@ -58,6 +60,11 @@ class CoreMLProvider(RegionProvider):
         self._claim_small = bool(options["claim_small"])
         self._half = context.precision == "float16"
         self._back_end = self._open_back_end(options)
+
+    @property
+    def _written(self) -> str:
+        """The ending of the file that is written; empty in sessions that run models."""
+        return ""
 
     def _open_back_end(self, options: Mapping[str, Any]) -> BackEnd:
         return open_back_end(options, half=self._half)

@@ -40,6 +40,10 @@ class PackageWriter(CoreMLProvider):
         self._target = target
         super().__init__(name, options, context)
 
+    @property
+    def _written(self) -> str:
+        return self._target.suffix
+
     def _open_back_end(self, options: Mapping[str, Any]) -> BackEnd:
         return writer_for(self._target, options, half=self._half)
 
