@@ -146,6 +146,7 @@ class Assembler:
                 region = failed.region
                 for one in (failed, *failed.others):
                     self.on_provider_error(region.provider, one.error, one.region.nodes[0].name)
+                del one  # the errors' frames lead here
                 # The provider keeps its kernels' claims out too: one that cannot compile what it claimed is not asked
                 # again for this model.
                 providers = [provider for provider in providers if provider.name != region.provider]
@@ -251,11 +252,13 @@ class Assembler:
                     except Exception as error:  # a plug-in's code: another provider may take over
                         raise _RegionFailedError(region, error) from error
             if waiting:
-                first, *first.others = waiting
-                raise first from first.error
+                waiting[0].others = waiting[1:]
+                raise waiting[0] from waiting[0].error
         except BaseException:
             _close_all(compiled)
             raise
+        finally:
+            waiting = []  # the errors hold this frame, which must not hold them
         return compiled
 
 

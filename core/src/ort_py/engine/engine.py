@@ -447,6 +447,7 @@ class Engine:
         self.cache.keep_forms()
         self.providers.synchronize()
         self.retired.close()
+        self.recovery.awaited.clear()  # the questions hold what providers have made
         if self.assembled is not None:
             close_regions(self.assembled)
         # Programs hold the constants. Without them and the graph, weights go with the last engine that uses them.

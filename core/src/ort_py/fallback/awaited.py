@@ -16,6 +16,11 @@ if TYPE_CHECKING:
     from ort_py.contracts import RegionNotReady
 
 
+_MOST_PROMISES = 8
+"""Times in a row that a provider may say that its regions are ready when they are not. Each costs a plan; one whose
+regions change while others are left out may need some.
+"""
+
 Question = Callable[[], bool]
 """Returns whether a region is ready; raises if it never will be."""
 
@@ -39,6 +44,7 @@ class AwaitedRegions:
     def __init__(self) -> None:
         self._lock = ProcessLock()
         self._waiting: dict[str, list[Question]] = {}
+        self._broken: dict[str, int] = {}
 
     def __bool__(self) -> bool:
         return bool(self._waiting)
@@ -76,3 +82,23 @@ class AwaitedRegions:
         """
         with self._lock.held():
             return self._waiting.pop(provider, [])
+
+    def kept_word(self, provider: str) -> None:
+        """Note that a provider's regions were ready when it said so."""
+        self._broken.pop(provider, None)
+
+    def broke_word(self, provider: str) -> str:
+        """Note that none of a provider's regions could be had when it said that they were ready.
+
+        Returns:
+            The reason to wait no longer; ``""`` while it is awaited again, or has given another reason.
+        """
+        count = self._broken[provider] = self._broken.get(provider, 0) + 1
+        if count < _MOST_PROMISES or not self.forget(provider):
+            return ""
+        return f"it said {count} times in a row that its regions are ready, and they were not"
+
+    def clear(self) -> None:
+        """Wait for nothing any longer."""
+        with self._lock.held():
+            self._waiting.clear()

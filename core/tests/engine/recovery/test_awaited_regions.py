@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import pickle
 import threading
+import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
@@ -294,3 +296,79 @@ def test_the_answer_can_be_sent_to_another_process() -> None:
     """As all errors can; nobody can be asked there whether it is ready."""
     again = pickle.loads(pickle.dumps(RegionNotReady("Not yet.", why="because", fix="wait")))
     assert (again.what, again.why, again.fix, again.ready()) == ("Not yet.", ("because",), "wait", False)
+
+
+def test_a_provider_that_only_says_ready_is_not_planned_with_for_ever(provider: SlowlyMade) -> None:
+    """The report has the reason, and no sentence that it was tried again."""
+    with _open() as session:
+        provider.compile = _at_once  # type: ignore[method-assign]
+        provider.made = True
+        for _ in range(12):
+            assert _who(session) == HOST
+        assert not session.engine.observed
+        report = session.fallback_report
+        assert "its regions are ready, and they were not" in str(report)
+        assert "tried again" not in [one.action for one in report]
+        assert session.state == "degraded"
+
+
+def _at_once(region: RegionView) -> CompiledRegion:
+    raise RegionNotReady("Just a moment.", ready=lambda: True)
+
+
+def test_a_region_that_is_ready_and_does_not_compile_is_reported(provider: SlowlyMade) -> None:
+    """The provider was not tried in a run, and stays left out."""
+    with _open() as session:
+        provider.made = True
+        provider.compile = _broken  # type: ignore[method-assign]
+        assert [_who(session) for _ in range(3)] == [HOST] * 3
+        assert "There is no such kernel" in str(session.fallback_report)
+        assert "tried again" not in [one.action for one in session.fallback_report]
+        assert session.state == "degraded"
+        assert not session.engine.observed
+
+
+def _broken(region: RegionView) -> CompiledRegion:
+    raise EPFail("There is no such kernel.")
+
+
+def test_a_provider_that_is_tried_again_and_is_not_ready_is_awaited(provider: SlowlyMade) -> None:
+    """It was left out for a failure; until its region is ready, the session is as without it."""
+    provider.made = True
+    with _open() as session:
+        provider.fails = True
+        assert _who(session) == HOST
+        provider.fails = provider.made = False
+        clock = session.engine.recovery.circuits.clock
+        session.engine.recovery.circuits.of(NAME)._clock = lambda: clock() + 1000
+        assert _who(session) == HOST
+        assert session.state == "degraded"
+        provider.made = True
+        assert _who(session) == NAME
+        assert session.state == "ready"
+
+
+def test_a_closed_session_keeps_nothing_that_was_made(provider: SlowlyMade) -> None:
+    """Neither does one that was made without the provider hold on to errors, without a collector of cycles."""
+    made = _Made()
+    provider.compile = made.refuse  # type: ignore[method-assign]
+    gc.disable()
+    try:
+        session = _open()
+        session.close()
+        seen = weakref.ref(made)
+        del provider.compile, made
+        assert seen() is None
+        assert session.state == "closed"
+    finally:
+        gc.enable()
+
+
+class _Made:
+    """What a provider holds for a region until it is asked for."""
+
+    def ready(self) -> bool:
+        return False
+
+    def refuse(self, region: RegionView) -> CompiledRegion:
+        raise RegionNotReady("A region is being made.", ready=self.ready)

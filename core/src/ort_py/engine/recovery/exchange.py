@@ -14,6 +14,7 @@ from ort_py.contracts import IExecutionProvider
 from ort_py.discovery import CPU_ROLE, FallbackRecord, Origin
 from ort_py.engine.assembly import Assembled
 from ort_py.engine.engine import Engine
+from ort_py.engine.recovery.retired_programs import close_regions
 from ort_py.engine.recovery.state import Unproven
 from ort_py.engine.runner import Runner
 from ort_py.fallback.awaited import Settled
@@ -39,7 +40,7 @@ def plan_without(engine: Engine, failure: Failure) -> Runner | None:
         )
         return None
     try:
-        program = engine.plan_again(left_out)
+        program, left_out = _plan(engine, left_out)
     except Exception as refused:  # a plug-in's code, or memory that is short: the first failure is what is raised
         _stay_alone(engine, failure, f"planning without it: {type(refused).__name__}: {refused}")
         return None
@@ -64,9 +65,8 @@ def try_again(engine: Engine, runner: Runner, name: str) -> Runner:
         if not lost.retry(name, provider.device, provider.reset_device):
             breaker.failed()
             return runner
-        left_out = engine.providers.dropped - {name}
         try:
-            program = engine.plan_again(left_out)
+            program, left_out = _plan(engine, engine.providers.dropped - {name})
         except Exception as refused:  # as above; the provider stays left out
             _logger.info("%s is not used again: %s: %s", name, type(refused).__name__, refused)
             breaker.failed()
@@ -74,6 +74,10 @@ def try_again(engine: Engine, runner: Runner, name: str) -> Runner:
         except BaseException:  # Ctrl-C: the next run may try
             breaker.abandon()
             raise
+        if name in left_out:  # it is not ready, and is taken in when it is
+            close_regions(program)
+            breaker.failed()
+            return runner
         record = FallbackRecord("run", name, "its runs succeed again now", replacement=name, action="tried again")
         return _exchange(engine, program, left_out, record, trial=name)
 
@@ -84,20 +88,26 @@ def take_in(engine: Engine, runner: Runner, settled: Settled) -> Runner:
     with engine.lock.held():
         if engine.runner is not runner or name not in engine.recovery.awaited.providers:
             return engine.runner or runner
-        kept = engine.recovery.awaited.forget(name)
+        awaited = engine.recovery.awaited
+        kept = awaited.forget(name)
         failure = settled.failure
         if not failure:
-            left_out = engine.providers.dropped - {name}
             try:
-                program = engine.plan_again(left_out)
-                kept.clear()  # what was made is in the program
+                program, left_out = _plan(engine, engine.providers.dropped - {name})
             except Exception as refused:  # as above; the provider stays left out
                 failure = f"{type(refused).__name__}: {refused}"
             else:
-                reason = "its regions are ready now"
-                record = FallbackRecord("run", name, reason, replacement=name, action="tried again")
-                left_out |= engine.providers.dropped & engine.recovery.awaited.providers
-                return _exchange(engine, program, left_out, record, trial=name)
+                kept.clear()  # what was made is in the program
+                if program.assignment.counts()[name]:
+                    awaited.kept_word(name)
+                    reason = "its regions are ready now"
+                    record = FallbackRecord("run", name, reason, replacement=name, action="tried again")
+                    return _exchange(engine, program, left_out, record, trial=name)
+                close_regions(program)  # the present one is as good: the provider has failed, or is not ready after all
+                failure = awaited.broke_word(name)
+                if not failure:
+                    engine.observe()
+                    return runner
         engine.fallbacks.note(FallbackRecord("run", name, failure))
         engine.observe()
         return runner
@@ -180,6 +190,19 @@ def _stay_alone(engine: Engine, failure: Failure, why: str = "") -> None:
     if why:
         reason = f"{failure.reason.rstrip('.')}; {why}"
         engine.fallbacks.note(FallbackRecord("run", failure.provider, reason, failure.node, action="raised"))
+
+
+def _plan(engine: Engine, left_out: set[str]) -> tuple[Assembled, set[str]]:
+    """Plan a program; returns also the providers that it is without: those, and others that turned out not to be ready.
+
+    The present program stays the one that the engine's providers are named for.
+    """
+    before = set(engine.providers.dropped)
+    try:
+        program = engine.plan_again(left_out)
+        return program, left_out | (engine.providers.dropped & engine.recovery.awaited.providers)
+    finally:
+        engine.providers.dropped = before
 
 
 def _exchange(
