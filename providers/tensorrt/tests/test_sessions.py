@@ -19,6 +19,7 @@ import onnxruntime
 import pytest
 
 import ort_py as ort
+from ort_py.errors import EPFail
 from ort_py_cuda import libraries
 from ort_py_kit.tolerances import assert_close
 from ort_py_tensorrt import engine_source
@@ -27,6 +28,7 @@ from ort_py_tensorrt.engine_cache import EngineCache
 from ort_py_tensorrt.job_files import Request
 from ort_py_tensorrt.parsing import ask
 from ort_py_tensorrt.questions import Asker
+from ort_py_tensorrt.region import EngineRegion
 from ort_py_tensorrt.toolkit import Toolkit
 from ort_py_tensorrt.workers import Worker
 from providers.cuda.tests.stand_in.machine import Stream
@@ -337,6 +339,54 @@ def test_builds_in_the_background_are_counted(builds: list[Any]) -> None:
             session.run(None, feeds)
         assert len(builds) == 2
         assert "was built again 1 times" in str(session.fallback_report)
+
+
+def test_threads_that_wait_for_one_build_count_it_once(builds: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    """All of them have begun with the engine that is too small when the first one leaves it."""
+    model = mlp("N")
+    together = threading.Barrier(4)
+    engine_for = EngineRegion.engine_for
+    found: list[Any] = []
+
+    def waiting(*args: Any) -> Any:
+        try:
+            return engine_for(*args)
+        except EPFail:
+            together.wait(60)
+            raise
+
+    with _open(model, build_in_background=True, max_rebuilds=1) as session:
+        session.run(None, _feeds(model, 3))
+        _wait_for_builds()
+        session.run(None, _feeds(model, 3))
+        feeds = _feeds(model, 40)
+        with monkeypatch.context() as patched:
+            patched.setattr(EngineRegion, "engine_for", waiting)
+            threads = [threading.Thread(target=lambda: found.extend(session.run(None, feeds))) for _ in range(4)]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+        _wait_for_builds()
+        for result in [*found, *session.run(None, feeds)]:
+            assert_close([result], _wanted(model, feeds))
+        assert len(found) == 4
+        assert set(session.placement.counts()) == {NAME}
+
+
+def test_a_given_profile_that_grows_in_the_background_is_counted_once(builds: list[Any]) -> None:
+    """The region is compiled with the given shapes again, and wants the engine that was built meanwhile."""
+    model = mlp("N")
+    given = {f"nv_profile_{part}_shapes": f"x:{size}x32" for part, size in (("min", 1), ("opt", 2), ("max", 2))}
+    with _open(model, build_in_background=True, max_rebuilds=1, **given) as session:
+        _wait_for_builds()
+        for size in (2, 5):
+            feeds = _feeds(model, size)
+            assert_close(session.run(None, feeds), _wanted(model, feeds))
+            _wait_for_builds()
+        assert_close(session.run(None, feeds), _wanted(model, feeds))
+        assert set(session.placement.counts()) == {NAME}
+        assert len(builds) == 2
 
 
 def test_an_engine_that_the_cache_cannot_keep_is_used(monkeypatch: pytest.MonkeyPatch, builds: list[Any]) -> None:

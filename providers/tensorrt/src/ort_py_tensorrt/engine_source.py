@@ -74,9 +74,26 @@ class BackgroundBuild:
 
 @dataclass(slots=True)
 class Rebuilds:
-    """Builds of one region's engine for other shapes."""
+    """Builds of one region's engine for other shapes. Runs that want the same shapes want one build.
 
-    count: int = 0
+    Attributes:
+        profiles: The shapes.
+    """
+
+    profiles: set[Profile] = field(default_factory=set)
+
+    @property
+    def count(self) -> int:
+        """Number of builds."""
+        return len(self.profiles)
+
+    def admit(self, profile: Profile, most: int) -> bool:
+        """Count a build, unless it is counted already; returns False if it would be one too many."""
+        if profile not in self.profiles:
+            if len(self.profiles) >= most:
+                return False
+            self.profiles.add(profile)
+        return True
 
 
 @dataclass(slots=True)

@@ -175,8 +175,8 @@ class EngineRegion(CompiledRegion):
         if self._profile is None:
             kept = source.last_profile()
             return kept if kept is not None and kept.names == observed.names and kept.admits(shapes) else observed
-        source.rebuilds.count += 1
-        if source.rebuilds.count > source.wishes.rebuilds:
+        wanted = self._profile.widened(shapes)
+        if not source.rebuilds.admit(wanted, source.wishes.rebuilds):
             prefix = source.toolkit.variant.prefix
             raise EPFail(
                 f"An engine was built again {source.wishes.rebuilds} times, and its inputs have yet other shapes: "
@@ -184,7 +184,7 @@ class EngineRegion(CompiledRegion):
                 "…_max_shapes name them beforehand.",
                 fix="Give the least and largest shapes, or allow more builds with max_rebuilds.",
             )
-        return self._profile.widened(shapes)
+        return wanted
 
     def _release_retired(self) -> None:
         """Close engines that no frame uses any longer. Their work may still be queued on the device."""
