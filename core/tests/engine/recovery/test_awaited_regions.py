@@ -348,6 +348,18 @@ def test_a_provider_that_is_tried_again_and_is_not_ready_is_awaited(provider: Sl
         assert session.state == "ready"
 
 
+def test_a_session_that_raises_failures_takes_ready_regions_in(provider: SlowlyMade) -> None:
+    """To be ready is no failure; what fails then is raised."""
+    with _open() as session:
+        session.disable_fallback()
+        assert _who(session) == HOST
+        provider.made = True
+        assert _who(session) == NAME
+        provider.fails = True
+        with pytest.raises(EPFail, match="It broke"):
+            _who(session)
+
+
 def test_a_closed_session_keeps_nothing_that_was_made(provider: SlowlyMade) -> None:
     """Neither does one that was made without the provider hold on to errors, without a collector of cycles."""
     made = _Made()

@@ -194,7 +194,7 @@ class EngineSource:
         return RegionNotReady(
             "An engine is being built in the background.",
             why="build_in_background is set, and the cache has none",
-            fix="The session uses it when it is built; until then the next provider runs the region.",
+            fix="Let the next provider run the region until it is built, or make the session then.",
             ready=build.ready,
         )
 

@@ -66,11 +66,11 @@ def before_run(engine: Engine, runner: Runner) -> Runner:
     """The runner that a run uses while a provider is left out. If it is time, the provider is tried again; if what it
     was making is ready, it is used.
     """
+    settled = engine.recovery.awaited.settled()
+    if settled is not None:  # also where failures are to be raised: it has not failed
+        return take_in(engine, runner, settled)
     if not engine.policy.enabled:  # a trial that fails could not be answered
         return runner
-    settled = engine.recovery.awaited.settled()
-    if settled is not None:
-        return take_in(engine, runner, settled)
     name = engine.recovery.circuits.next_trial()
     return try_again(engine, runner, name) if name else runner
 
