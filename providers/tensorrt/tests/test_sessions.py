@@ -25,6 +25,7 @@ from ort_py_kit.tolerances import assert_close
 from ort_py_tensorrt import engine_source
 from ort_py_tensorrt.building import build
 from ort_py_tensorrt.engine_cache import EngineCache
+from ort_py_tensorrt.engine_source import EngineSource
 from ort_py_tensorrt.job_files import Request
 from ort_py_tensorrt.parsing import ask
 from ort_py_tensorrt.questions import Asker
@@ -398,6 +399,28 @@ def test_an_engine_that_the_cache_cannot_keep_is_used(monkeypatch: pytest.Monkey
         for _ in range(3):
             assert_close(session.run(None, feeds), _wanted(cnn(), feeds))
         assert set(session.placement.counts()) == {NAME}
+    assert len(builds) == 1
+
+
+def test_a_build_that_ends_while_a_session_looks_for_it_is_not_repeated(
+    monkeypatch: pytest.MonkeyPatch, builds: list[Any]
+) -> None:
+    """The session has not found the engine; it has to find the build."""
+    find = EngineSource.find
+
+    def late(self: EngineSource, profile: Any) -> bytes | None:
+        found = find(self, profile)
+        if threading.current_thread() is threading.main_thread():
+            _wait_for_builds()
+        return found
+
+    monkeypatch.setattr(EngineCache, "put_engine", lambda *_: None)
+    monkeypatch.setattr(EngineSource, "find", late)
+    feeds = _feeds(cnn())
+    with _open(cnn(), build_in_background=True) as first, _open(cnn(), build_in_background=True) as second:
+        for session in (first, second):
+            assert_close(session.run(None, feeds), _wanted(cnn(), feeds))
+            assert set(session.placement.counts()) == {NAME}
     assert len(builds) == 1
 
 

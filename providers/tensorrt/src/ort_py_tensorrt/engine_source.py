@@ -188,7 +188,7 @@ class EngineSource:
         name = self.key.of(profile)
         with _lock.held():
             build = _builds.get(name)
-            if build is None or build.over:
+            if build is None or (build.over and build.engine is None):
                 build = _builds[name] = BackgroundBuild(self, profile)
                 build.thread.start()
         return RegionNotReady(
