@@ -467,9 +467,9 @@ def test_sequences_whose_number_and_length_a_run_gives(name: str, interpreted: I
 
 def test_a_mask_for_other_keys_is_an_error(interpreted: InterpretedRuntime) -> None:
     """The engine checks it before Core ML would repeat it."""
-    made = helper.make_node("Attention", ["x", "w", "", "m"], ["y"], domain=MICROSOFT, num_heads=2)
+    made = helper.make_node("Attention", ["x", "w", "b", "m"], ["y"], domain=MICROSOFT, num_heads=2)
     feeds = {"x": _numbers(2, 5, 8), "m": np.ones((2, 5), np.int32)}
-    data = model([made], feeds, {"w": _numbers(8, 24)}, dynamic=frozenset({1}))
+    data = model([made], feeds, {"w": _numbers(8, 24), "b": _numbers(24)}, dynamic=frozenset({1}))
     with open_session(data) as session:
         assert set(session.placement.counts()) == {PROVIDER}
         assert_close(session.run(None, feeds), _expected(data, feeds))
