@@ -459,10 +459,10 @@ def _rotary() -> Iterator[Case]:
     table: dict[str, Any] = {"c": _weight(8, 4), "s": _weight(8, 4)}
     for interleaved in (0, 1):
         for shape, more in (((2, 5, 24), {}), ((2, 3, 5, 8), {}), ((2, 5, 36), {"num_heads": 3})):
-            size = {"rotary_embedding_dim": 8} if more else {}
+            size: dict[str, Any] = {"rotary_embedding_dim": 8} if more else {}
             made = _theirs("RotaryEmbedding", "x i c s", interleaved=interleaved, **more, **size)
             yield Case([made], {"x": shape}, table, given={"i": positions})
-            heads = {"num_heads": 3} if len(shape) == 3 else {}
+            heads: dict[str, Any] = {"num_heads": 3} if len(shape) == 3 else {}
             own = node("RotaryEmbedding", "x c s i", interleaved=interleaved, **heads, **size)
             yield Case([own], {"x": shape}, table, opset=23, given={"i": positions})
         first = _theirs("RotaryEmbedding", "x i c s", interleaved=interleaved)
