@@ -458,7 +458,9 @@ def _rotary() -> Iterator[Case]:
     positions = np.array([[3, 1, 0, 2, 6], [4, 5, 6, 7, 0]])
     table: dict[str, Any] = {"c": _weight(8, 4), "s": _weight(8, 4)}
     for interleaved in (0, 1):
-        for shape, more in (((2, 5, 24), {}), ((2, 3, 5, 8), {}), ((2, 5, 36), {"num_heads": 3})):
+        cases: list[tuple[tuple[int, ...], dict[str, Any]]]
+        cases = [((2, 5, 24), {}), ((2, 3, 5, 8), {}), ((2, 5, 36), {"num_heads": 3})]
+        for shape, more in cases:
             size: dict[str, Any] = {"rotary_embedding_dim": 8} if more else {}
             made = _theirs("RotaryEmbedding", "x i c s", interleaved=interleaved, **more, **size)
             yield Case([made], {"x": shape}, table, given={"i": positions})
