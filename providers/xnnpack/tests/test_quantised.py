@@ -5,6 +5,7 @@ What lies at a half may go to either side, as the page on semantics says; nothin
 
 from __future__ import annotations
 
+import platform
 from collections.abc import Callable
 from typing import Any
 
@@ -16,8 +17,10 @@ from onnx import NodeProto, TensorProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
 import ort_py as ort
+from ort_py_xnnpack.binding.features import has_outer_products
 from ort_py_xnnpack.execution.plan import Plan
 from ort_py_xnnpack.graph.flat_graph import FlatGraph
+from ort_py_xnnpack.operators import integers
 from providers.xnnpack.tests.models import PROVIDER, node, open_session
 from providers.xnnpack.tests.quantised_graphs import drawn, in_single_operators
 
@@ -36,6 +39,8 @@ _LEVELS = [
 @pytest.fixture
 def computed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The operators that regions compute with integers alone, as they are compiled."""
+    if has_outer_products():
+        pytest.skip("this processor has SME, on which products of integers are computed in float32")
     found: list[str] = []
     original = Plan.of.__func__  # type: ignore[attr-defined]  # of a class method
 
@@ -402,3 +407,25 @@ def test_sizes_may_change_with_each_run(computed: list[str]) -> None:
         (empty,) = session.run(None, {"x": np.zeros((0, 3, 4, 4), np.uint8)})
         assert empty.shape == (0, 4, 2, 2)
     assert computed == ["Conv"]
+
+
+@pytest.mark.parametrize("outer", [False, True])
+def test_products_are_float32_on_processors_with_outer_products(
+    outer: bool, computed: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """XNNPACK's integers were wrong there. The result stays within a step of that of integers."""
+    monkeypatch.setattr(integers, "has_outer_products", lambda: outer)
+    random = np.random.default_rng(3)
+    x = random.integers(0, 256, (1, 8, 6, 7)).astype(np.uint8)
+    data, feeds = _convolution(x, random.integers(*_SMALL, (4, 8, 2, 2)).astype(np.int8))
+    found = _run(data, feeds).astype(np.int64)
+    assert computed == ([] if outer else ["Conv"])
+    (exact,) = onnxruntime.InferenceSession(data, providers=["CPUExecutionProvider"]).run(None, feeds)
+    assert np.abs(found - exact).max() <= 1
+
+
+def test_this_processor_is_asked_for_its_features() -> None:
+    """The answer is the same whoever asks; a processor of x86-64 has none of ARM's."""
+    found = has_outer_products()
+    assert has_outer_products() is found
+    assert not (found and platform.machine().lower() in {"x86_64", "amd64"})

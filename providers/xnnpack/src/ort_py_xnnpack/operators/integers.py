@@ -18,6 +18,7 @@ import numpy as np
 from ort_py.contracts import NodeSpec, ValueSpec
 from ort_py.lazy_dataclass import dataclass
 from ort_py_xnnpack.binding.constants import INFINITY, Unary
+from ort_py_xnnpack.binding.features import has_outer_products
 from ort_py_xnnpack.graph.flat_graph import FlatGraph
 from ort_py_xnnpack.graph.grids import Grid, Grids, grid_of
 from ort_py_xnnpack.operators.operator import attribute, rank
@@ -146,7 +147,7 @@ def planned(graph: FlatGraph, grids: Grids) -> tuple[dict[int, Integers], frozen
             continue
         inner, limits, between = chain
         made = _made(graph, grids, inner, node, grid, limits)
-        if made is not None:
+        if made is not None and (made.weights is None or not has_outer_products()):
             found[place] = made
             gone |= between
     return found, frozenset(gone)
