@@ -13,20 +13,18 @@ import pytest
 from onnx.reference import ReferenceEvaluator
 
 import ort_py
+from core.tests.given_provider import GivenFactory
 from core.tests.small_models import HEADER, model_bytes
 from ort_py.contracts import (
-    Availability,
     CompiledRegion,
     FrameResources,
     GraphView,
-    IExecutionProvider,
     NodeSpec,
     ProviderFactory,
     RegionInstance,
     RegionProvider,
     RegionView,
     RunDeclined,
-    SessionContext,
 )
 from ort_py.discovery import default_catalog
 from ort_py.dtypes import numpy_dtype
@@ -90,26 +88,11 @@ class _Instance(RegionInstance):
             raise RunDeclined("an input is not a number")
 
 
-class _Factory(ProviderFactory):
-    def __init__(self, provider: Choosy) -> None:
-        self._provider = provider
-
-    @property
-    def name(self) -> str:
-        return NAME
-
-    def probe(self) -> Availability:
-        return Availability(True)
-
-    def create(self, options: Mapping[str, Any], context: SessionContext) -> IExecutionProvider:
-        return self._provider
-
-
 @pytest.fixture
 def choosy(register: Callable[[ProviderFactory], None]) -> Choosy:
     """The provider of the test's sessions."""
     provider = Choosy()
-    register(_Factory(provider))
+    register(GivenFactory(provider))
     return provider
 
 

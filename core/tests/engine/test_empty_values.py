@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 import pytest
 
 import ort_py
+from core.tests.given_provider import GivenFactory
 from core.tests.small_models import model_bytes
 from ort_py.contracts import (
-    Availability,
     CompiledRegion,
     FunctionRegion,
     GraphView,
-    IExecutionProvider,
     NodeSpec,
     ProviderFactory,
     RegionProvider,
     RegionView,
-    SessionContext,
 )
 
 NAME = "FullExecutionProvider"
@@ -67,26 +65,11 @@ class Full(RegionProvider):
         return FunctionRegion(run)
 
 
-class _Factory(ProviderFactory):
-    def __init__(self, provider: Full) -> None:
-        self._provider = provider
-
-    @property
-    def name(self) -> str:
-        return NAME
-
-    def probe(self) -> Availability:
-        return Availability(True)
-
-    def create(self, options: Mapping[str, Any], context: SessionContext) -> IExecutionProvider:
-        return self._provider
-
-
 @pytest.fixture
 def full(register: Callable[[ProviderFactory], None]) -> Full:
     """The provider of the test's sessions."""
     provider = Full()
-    register(_Factory(provider))
+    register(GivenFactory(provider))
     return provider
 
 

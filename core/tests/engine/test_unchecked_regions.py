@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
 
 import ort_py
+from core.tests.given_provider import GivenFactory
 from core.tests.small_models import model_bytes
 from ort_py.contracts import (
-    Availability,
     CompiledRegion,
     FunctionRegion,
     GraphView,
-    IExecutionProvider,
     NodeSpec,
     ProviderFactory,
     RegionProvider,
     RegionView,
-    SessionContext,
 )
 
 NAME = "CompilingExecutionProvider"
@@ -51,21 +49,6 @@ class _Compiling(RegionProvider):
         return FunctionRegion(run)
 
 
-class _Factory(ProviderFactory):
-    def __init__(self, checks: bool) -> None:
-        self._checks = checks
-
-    @property
-    def name(self) -> str:
-        return NAME
-
-    def probe(self) -> Availability:
-        return Availability(True)
-
-    def create(self, options: Mapping[str, Any], context: SessionContext) -> IExecutionProvider:
-        return _Compiling(self._checks)
-
-
 @pytest.mark.parametrize(
     ("checks", "limits", "expected"),
     [
@@ -80,7 +63,7 @@ def test_a_node_that_cannot_be_checked(
     register: Callable[[ProviderFactory], None], checks: bool, limits: ort_py.Limits, expected: str
 ) -> None:
     """It stays in a region only if the provider checks its inputs and the limits rely on that."""
-    register(_Factory(checks))
+    register(GivenFactory(_Compiling(checks)))
     options = ort_py.SessionOptions()
     options.cache_dir = "off"
     options.cost_model = "always"

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from ort_py.contracts import RegionNotReady
 
 
-_MOST_PROMISES = 8
+_MOST_UNREADY = 8
 """Times in a row that a provider may say that its regions are ready when they are not. Each costs a plan; one whose
 regions change while others are left out may need some.
 """
@@ -44,7 +44,7 @@ class AwaitedRegions:
     def __init__(self) -> None:
         self._lock = ProcessLock()
         self._waiting: dict[str, list[Question]] = {}
-        self._broken: dict[str, int] = {}
+        self._unready: dict[str, int] = {}
 
     def __bool__(self) -> bool:
         return bool(self._waiting)
@@ -83,18 +83,18 @@ class AwaitedRegions:
         with self._lock.held():
             return self._waiting.pop(provider, [])
 
-    def kept_word(self, provider: str) -> None:
-        """Note that a provider's regions were ready when it said so."""
-        self._broken.pop(provider, None)
+    def reset_unready(self, provider: str) -> None:
+        """Note that a provider's regions could be had when it reported them as ready."""
+        self._unready.pop(provider, None)
 
-    def broke_word(self, provider: str) -> str:
-        """Note that none of a provider's regions could be had when it said that they were ready.
+    def count_unready(self, provider: str) -> str:
+        """Count that none of a provider's regions could be had when it reported them as ready.
 
         Returns:
             The reason to wait no longer; ``""`` while it is awaited again, or has given another reason.
         """
-        count = self._broken[provider] = self._broken.get(provider, 0) + 1
-        if count < _MOST_PROMISES or not self.forget(provider):
+        count = self._unready[provider] = self._unready.get(provider, 0) + 1
+        if count < _MOST_UNREADY or not self.forget(provider):
             return ""
         return f"it said {count} times in a row that its regions are ready, and they were not"
 

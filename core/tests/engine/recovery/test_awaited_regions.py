@@ -6,7 +6,7 @@ import gc
 import pickle
 import threading
 import weakref
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Any
 
@@ -16,19 +16,16 @@ import pytest
 import ort_py
 from core.tests.driving import floats, model_of
 from core.tests.engine.recovery.faulty_sessions import HOST, HostFactory
+from core.tests.given_provider import GivenFactory
 from ort_py.contracts import (
-    Availability,
     CompiledRegion,
     FrameResources,
     GraphView,
-    IExecutionProvider,
     NodeSpec,
-    ProviderFactory,
     RegionInstance,
     RegionNotReady,
     RegionProvider,
     RegionView,
-    SessionContext,
 )
 from ort_py.discovery import default_catalog
 from ort_py.errors import EPFail, PluginError
@@ -107,28 +104,13 @@ class _Instance(RegionInstance):
         return [np.full_like(one, WRONG) for one in self._inputs]
 
 
-class _Factory(ProviderFactory):
-    def __init__(self, provider: SlowlyMade) -> None:
-        self._provider = provider
-
-    @property
-    def name(self) -> str:
-        return NAME
-
-    def probe(self) -> Availability:
-        return Availability(available=True)
-
-    def create(self, options: Mapping[str, Any], context: SessionContext) -> IExecutionProvider:
-        return self._provider
-
-
 @pytest.fixture
 def provider() -> Iterator[SlowlyMade]:
     """The provider; another one on the host can take over."""
     catalog = default_catalog()
     catalog.reset()
     made = SlowlyMade()
-    catalog.register_provider(_Factory(made))
+    catalog.register_provider(GivenFactory(made))
     catalog.register_provider(HostFactory())
     yield made
     catalog.reset()

@@ -178,6 +178,24 @@ class EngineSource:
             self.cache.put_times(self.toolkit, self.capability, times)
         return engine
 
+    def engine(self, profile: Profile, check: Callable[[], None] | None = None) -> bytes:
+        """Return an engine: one that was built before, or one that is built now unless that is done in the background.
+
+        Args:
+            profile: Shapes of the inputs.
+            check: As for `obtain`.
+
+        Raises:
+            RegionNotReady: It is being built in the background.
+            Exception: As `obtain`.
+        """
+        if not self.wishes.background:
+            return self.obtain(profile, check)
+        found = self.find(profile)
+        if found is None:
+            raise self.begin(profile)
+        return found
+
     def begin(self, profile: Profile) -> RegionNotReady:
         """Build an engine on a thread, unless one already does.
 

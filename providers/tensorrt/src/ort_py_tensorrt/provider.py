@@ -192,9 +192,7 @@ class EngineProvider(IExecutionProvider):
         made = self._region(Border.of(region), None if static else source)
         if profile is None:
             return made
-        found = source.find(profile) if self.wishes.background else source.obtain(profile)
-        if found is None:
-            raise source.begin(profile)
+        found = source.engine(profile)
         with self.opened.new_stream():
             made.adopt(found, profile, source.weights)
         return made

@@ -163,10 +163,7 @@ class EngineRegion(CompiledRegion):
                 fix="Compile the model with a profile that has these shapes.",
             )
         profile = self._wanted(source, Profile.of(names, shapes), shapes)
-        plan = source.find(profile) if source.wishes.background else source.obtain(profile, check)
-        if plan is None:
-            raise source.begin(profile)
-        self.adopt(plan, profile, source.weights)
+        self.adopt(source.engine(profile, check), profile, source.weights)
         self._plan = None
         self._release_retired()
 

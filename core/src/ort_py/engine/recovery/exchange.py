@@ -99,16 +99,14 @@ def take_in(engine: Engine, runner: Runner, settled: Settled) -> Runner:
             else:
                 kept.clear()  # what was made is in the program
                 if program.assignment.counts()[name]:
-                    awaited.kept_word(name)
+                    awaited.reset_unready(name)
                     reason = "its regions are ready now"
                     record = FallbackRecord("run", name, reason, replacement=name, action="tried again")
                     return _exchange(engine, program, left_out, record, trial=name)
                 close_regions(program)  # the present one is as good: the provider has failed, or is not ready after all
-                failure = awaited.broke_word(name)
-                if not failure:
-                    engine.observe()
-                    return runner
-        engine.fallbacks.note(FallbackRecord("run", name, failure))
+                failure = awaited.count_unready(name)
+        if failure:
+            engine.fallbacks.note(FallbackRecord("run", name, failure))
         engine.observe()
         return runner
 

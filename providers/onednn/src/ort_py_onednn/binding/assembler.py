@@ -87,7 +87,7 @@ Source: TypeAlias = "int | Constant | At"
 
 
 def _behind(place: At) -> bytes:
-    """What stands behind the byte that names a register and memory.
+    """The bytes behind the one that names a register and memory: an index and a distance.
 
     The fourth register of each eight stands for an index behind it, which is none here.
     """
