@@ -100,6 +100,8 @@ class InferenceSession(PrivateNames):
             session_id=self._id,
             make_runner=self._verification.make_runner,
         )
+        if self._engine.observed:
+            import ort_py.engine.runs  # noqa: F401 - all its runs go there, and the first may have no memory to import
         self._queue = RunQueue(self._engine.threads.count)
         self._own_attributes = set(vars(self)) - others | {"_own_attributes"}
         if _logger.isEnabledFor(INFO):
