@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import time
+from types import SimpleNamespace
 
 import numpy as np
 import onnx.parser
@@ -35,3 +37,23 @@ def test_a_long_region_ends_when_the_time_is_over() -> None:
         with pytest.raises(LimitError, match="run took longer"):
             limited.run(None, feeds)
         limited.run(None, {**feeds, "v0": feeds["v0"][:1]})
+
+
+@pytest.mark.parametrize("looks", [2, 30, 60, 90, 120])
+def test_planning_ends_when_the_time_is_over(monkeypatch: pytest.MonkeyPatch, looks: int) -> None:
+    """Planning for new shapes takes long for a region of many nodes, so the clock is looked at between its parts."""
+    chain = " ".join(f"v{index + 1} = MatMul(v{index}, w)" for index in range(40))
+    graph = f"(float[n, 4] v0, float[4, 4] w) => (float[n, 4] v40) {{ {chain} }}"
+    text = f'<ir_version: 10, opset_import: ["" : 21]> g {graph}'
+    options = ort_py.SessionOptions()
+    options.limits = ort_py.Limits(run_seconds=float(looks))
+    feeds = {"v0": np.full((3, 4), 2.0, np.float32), "w": np.eye(4, dtype=np.float32)}
+    model = onnx.parser.parse_model(text).SerializeToString()
+    clock = itertools.count()
+    with ort_py.InferenceSession(model, options, providers=["DnnlExecutionProvider"]) as session:
+        with monkeypatch.context() as patch:  # each look at the clock takes a second
+            patch.setattr("ort_py.execution.watch.time", SimpleNamespace(monotonic=lambda: float(next(clock))))
+            with pytest.raises(LimitError, match="run took longer"):
+                session.run(None, feeds)
+        assert looks <= next(clock) <= looks + 3
+        np.testing.assert_array_equal(session.run(None, feeds)[0], feeds["v0"])

@@ -76,6 +76,7 @@ if TYPE_CHECKING:
     from ort_py.contracts.region_provider import convex_groups as convex_groups
     from ort_py.contracts.region_weights import PackedForms as PackedForms
     from ort_py.contracts.region_weights import RegionWeight as RegionWeight
+    from ort_py.contracts.running_time import check_time as check_time
     from ort_py.contracts.schema import FormalParameter as FormalParameter
     from ort_py.contracts.schema import OperatorSchema as OperatorSchema
     from ort_py.contracts.schema import TypeFunction as TypeFunction
@@ -116,6 +117,7 @@ else:
             "ort_py.contracts.provider_records": "ArtifactValidity Availability OptionSpec SessionContext",
             "ort_py.contracts.region_provider": "RegionProvider convex_groups",
             "ort_py.contracts.region_weights": "PackedForms RegionWeight",
+            "ort_py.contracts.running_time": "check_time",
             "ort_py.contracts.schema": "FormalParameter OperatorSchema TypeFunction",
             "ort_py.contracts.transform": (
                 "GraphEditor GraphTransform Level RewriteRule Transform TransformContext TransformResult"

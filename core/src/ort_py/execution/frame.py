@@ -19,10 +19,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ort_py.contracts import FrameResources
+from ort_py.contracts.running_time import current_check
 from ort_py.errors import InvalidArgument
 from ort_py.execution.admission import admitted
 from ort_py.execution.workspace import Workspace
-from ort_py.limits.running_time import current_check
 from ort_py.logs import lazy_logger
 from ort_py.planning.plan import FRAME_SLOT
 from ort_py.platform.forks import ProcessLock, notify_after_fork

@@ -9,9 +9,9 @@ import operator
 import time
 from typing import TYPE_CHECKING, Any
 
+from ort_py.contracts.running_time import checking_time, current_check
 from ort_py.errors import ExecutionError, InvalidArgument, KernelInputError, Location, OrtPyError
 from ort_py.execution.watch import demanding_steps
-from ort_py.limits.running_time import checking_time, current_check
 from ort_py.planning.plan import Step
 
 if TYPE_CHECKING:

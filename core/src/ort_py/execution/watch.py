@@ -15,10 +15,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ort_py.constraints import check_work
+from ort_py.contracts.running_time import check_time
 from ort_py.errors import Fail, LimitError, MemoryLimitError
 from ort_py.limits.allocation import array_memory
 from ort_py.limits.budget import MEMORY_FIX
-from ort_py.limits.running_time import check_time, refuse_ahead
+from ort_py.limits.running_time import refuse_ahead
 from ort_py.planning.plan import FRAME_SLOT, Step
 from ort_py.platform.headroom import BLAS_BUFFER, addresses_limited, has_headroom
 from ort_py.platform.processors import products_per_second

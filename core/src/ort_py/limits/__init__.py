@@ -7,6 +7,7 @@ size depends on data, and runs. It does not depend on graphs, plans or providers
 measures one array, `running_time` lets long kernels look at the clock.
 """
 
+from ort_py.contracts.running_time import check_time, checking_time, is_checked
 from ort_py.limits.allocation import (
     array_bytes,
     array_memory,
@@ -17,7 +18,7 @@ from ort_py.limits.allocation import (
 )
 from ort_py.limits.budget import Budget
 from ort_py.limits.limits import Limits
-from ort_py.limits.running_time import check_time, checking_time, in_checked_parts, is_checked
+from ort_py.limits.running_time import in_checked_parts
 
 __all__ = [
     "Budget",

@@ -15,10 +15,10 @@ from typing import Any
 
 import numpy as np
 
+from ort_py.contracts.running_time import check_time
 from ort_py.dtypes import DataType, numpy_dtype
 from ort_py.errors import LimitError, Location
 from ort_py.limits.limits import Limits
-from ort_py.limits.running_time import check_time
 
 _ADDRESSABLE = int(np.iinfo(np.intp).max)
 

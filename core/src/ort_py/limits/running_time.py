@@ -1,34 +1,19 @@
-"""Time checks inside of kernels, on behalf of the run or of the model that is being loaded.
+"""Work in parts between which the clock is looked at, on behalf of the run or of the model that is being loaded.
 
-A run checks its time between steps. A long kernel also checks it whenever it calls the engine. The check to call is in
-a context variable, so that the threads that help with a kernel call the same one. Does not depend on runs, budgets or
-kernels.
+`ort_py.contracts.running_time` says which check applies. This module does not depend on runs, budgets or kernels.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from contextvars import ContextVar
+from collections.abc import Callable
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
+from ort_py.contracts.running_time import TimeCheck, current_check, is_checked
 from ort_py.errors import LimitError
-
-
-class TimeCheck(Protocol):
-    """Raises if the time is over or the caller wants the work to end."""
-
-    def __call__(self, ahead: float = 0.0) -> None:
-        """Check the time.
-
-        Args:
-            ahead: Seconds that a call which follows is estimated to take, and which nothing can interrupt.
-        """
-
 
 _PART_SECONDS = 0.06
 """Seconds that a part of a kernel should take between two looks at the clock. Less would slow down products of
@@ -36,43 +21,6 @@ matrices, which prepare an operand anew for each part."""
 
 _LATE = 2.0
 """Multiple of its limit that a run may take before a call that is estimated to end later is refused."""
-
-_current: ContextVar[TimeCheck | None] = ContextVar("ort_py_time_check", default=None)
-
-
-@contextmanager
-def checking_time(check: TimeCheck | None) -> Iterator[None]:
-    """Make kernels that run inside the block call `check`; None for no check."""
-    token = _current.set(check)
-    try:
-        yield
-    finally:
-        _current.reset(token)
-
-
-def check_time(ahead: float = 0.0) -> None:
-    """Call the check that applies here, if there is one.
-
-    Args:
-        ahead: Seconds that a call which follows is estimated to take, and which nothing can interrupt.
-
-    Raises:
-        OrtPyError: As the check raises: a `LimitError` if the time is over, or would be long over after that call.
-    """
-    check = _current.get()
-    if check is not None:
-        if ahead:
-            check(ahead)
-        else:
-            check()
-
-
-def current_check() -> TimeCheck | None:
-    return _current.get()
-
-
-def is_checked() -> bool:
-    return _current.get() is not None
 
 
 def refuse_ahead(ahead: float, left: float, limit: float, name: str) -> None:
@@ -95,7 +43,7 @@ def in_checked_parts(grain: int, fn: Callable[[int, int], None]) -> Callable[[in
     Args:
         grain: Minimum number of rows of a part.
     """
-    check = _current.get()
+    check = current_check()
     if check is None:
         return fn
     return partial(_parts, check, max(1, grain), fn)

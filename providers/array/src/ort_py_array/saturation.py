@@ -123,7 +123,8 @@ def centred(xp: Any, x: Array) -> tuple[Array, Array]:
     """The result of DynamicQuantizeLinear, less the zero point: (integers between -255 and 255 as float32, scale).
 
     Equal bit by bit, in half the steps. A scale below the normal numbers has few digits, so that the zero point may be
-    cut to 255 as well.
+    cut to 255 as well. Steps that are not numbers, where the scale is no finite number, are 0: integers have no other
+    value for them, and multiplied by the scale they are not numbers again.
     """
     if not x.size:
         return x, xp.float32(1)
@@ -132,9 +133,9 @@ def centred(xp: Any, x: Array) -> tuple[Array, Array]:
     scale = scale + (scale == 0)  # 1 in the place of 0
     y = xp.divide(x, scale)
     xp.rint(y, out=y)
-    least = xp.maximum(xp.rint(low / scale), xp.float32(-255))
-    xp.maximum(y, least, out=y)
-    xp.minimum(y, least + xp.float32(255), out=y)
+    least = xp.fmax(xp.fmin(xp.rint(low / scale), 0), xp.float32(-255))
+    xp.fmax(y, least, out=y)
+    xp.fmin(y, least + xp.float32(255), out=y)
     return y, scale
 
 
@@ -146,7 +147,7 @@ def centred_by_parts(ctx: KernelContext, x: Array) -> tuple[Array, Array]:
     def step(out: Array, some: Array) -> None:
         xp.divide(some, scale, out)
         xp.rint(out, out=out)
-        xp.maximum(out, least, out=out)
-        xp.minimum(out, least + xp.float32(255), out=out)
+        xp.fmax(out, least, out=out)
+        xp.fmin(out, least + xp.float32(255), out=out)
 
     return by_parts(ctx, step, xp.empty(x.shape, xp.float32), x), scale

@@ -94,6 +94,17 @@ def test_centred_values_are_the_quantised_ones_less_the_zero_point(shift: float,
     assert scale > 0
 
 
+@pytest.mark.parametrize("row", [[-3, np.inf, 5], [3, -np.inf, 5], [np.nan, 1, 2], [-3e38, 3e38, 1]])
+def test_centred_values_are_zero_where_the_scale_is_not_finite(row: list[float]) -> None:
+    """The operator's integers less the zero point are 0 there, and multiplied by the scale they are not numbers."""
+    x = np.array(row, np.float32)
+    values, scale, zero = run("DynamicQuantizeLinear", [x], outputs=3)
+    with np.errstate(all="ignore"):
+        integers_, same_scale = centred(np, x)
+    np.testing.assert_array_equal(integers_, values.astype(np.float32) - np.float32(zero))
+    np.testing.assert_array_equal(same_scale, scale)
+
+
 def test_dynamic_quantize_lstm_refuses_scales_that_do_not_fit() -> None:
     inputs = _inputs(1, 1, np.int8, False)
     inputs[8] = np.ones(3, np.float32)

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
+from ort_py.contracts import check_time
 from ort_py.lazy_dataclass import dataclass
 from ort_py_onednn.binding.constants import Argument
 from ort_py_onednn.execution.plan import Buffer, Place, Step, lay_out
@@ -114,6 +115,7 @@ class _Coalescing:
 
     def done(self) -> Coalesced:
         for time, step in self._timeline.steps:
+            check_time()
             code = Argument.SRC if step.elidable else step.in_place
             if code is not None and self._shares(time, step, code) and step.elidable:
                 self._left_out.add(id(step))
@@ -171,6 +173,7 @@ class _Coalescing:
         return found
 
     def _placed(self, step: Step) -> Step:
+        check_time()
         places = self._places
         buffers = {code: places.get(buffer) or self._place(buffer) for code, buffer in step.buffers.items()}
         if not isinstance(step, Repeat):

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from ort_py.contracts import check_time
 from ort_py.lazy_dataclass import dataclass
 from ort_py_onednn.binding.own_code import OwnCode
 from ort_py_onednn.binding.primitive import Primitive
@@ -107,12 +108,16 @@ def lay_out(lives: Mapping[Buffer, tuple[int, int]]) -> int:
 
     The largest are placed first, each at the lowest offset that no buffer alive at the same time holds.
 
+    Raises:
+        LimitError: The time of the run, or of loading, is over.
+
     Args:
         lives: The buffers that are not pieces, with the first and last time at which each is used.
     """
     placed: list[tuple[int, int, int, int]] = []
     total = 0
     for buffer, (first, last) in sorted(lives.items(), key=lambda item: (-item[0].nbytes, item[1])):
+        check_time()
         size = -(-buffer.nbytes // _ALIGNMENT) * _ALIGNMENT
         offset = 0
         for start, end, born, died in placed:

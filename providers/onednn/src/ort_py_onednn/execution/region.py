@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ort_py.contracts import CompiledRegion, FrameResources, RegionInstance, RegionView, ValueSpec
+from ort_py.contracts import CompiledRegion, FrameResources, RegionInstance, RegionView, ValueSpec, check_time
 from ort_py.dtypes import DataType, numpy_dtype
 from ort_py.errors import EPFail
 from ort_py_onednn.binding.constants import F32, INTEGERS, Element
@@ -128,6 +128,7 @@ class DnnlRegion(CompiledRegion):
 
         Raises:
             Refused: oneDNN has nothing for these shapes.
+            LimitError: The time of the run, or of loading, is over before all is planned.
         """
         key = shapes, threads
         with gate.making(), self._lock:
@@ -180,6 +181,7 @@ class DnnlRegion(CompiledRegion):
         for index, numbers in zip(self.looked_at, shapes[count:], strict=True):
             planner.know(self.inputs[index], np.array(numbers, self._input_kinds[index]).reshape(shapes[index]))
         for operation, types in zip(self.operations, self._types, strict=True):
+            check_time()
             planner.title = operation.name
             planner.factor_type, planner.dtype, planner.only = types.factors, types.result, types.only
             planner.read(operation)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+from ort_py.contracts import check_time
 from ort_py.errors import EPFail
 from ort_py_onednn.binding.constants import Argument
 from ort_py_onednn.execution.plan import Buffer, Place, Step
@@ -80,6 +81,7 @@ class Timeline:
         self._over: dict[Buffer, tuple[int, int]] = {}
         time = 0
         for step in steps:
+            check_time()
             if isinstance(step, Repeat):
                 one = _Round(time, time + len(step.body), step)  # its last time is that of the way back to its begin
                 for inner in step.body:

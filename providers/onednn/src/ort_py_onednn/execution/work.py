@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from ort_py.contracts import check_time
 from ort_py.lazy_dataclass import dataclass
 from ort_py_onednn.binding._dnnl import ffi
 from ort_py_onednn.binding.calls import Call, Repeated
@@ -109,6 +110,7 @@ def work_of(engine: Engine, plan: Plan, memories: Memories, flags: Flags | None 
     writer = _Writer(engine, memories, flags)
     work = Work()
     for step in plan.steps:
+        check_time()
         if isinstance(step, Repeat):
             writer.again(step, work)
         else:

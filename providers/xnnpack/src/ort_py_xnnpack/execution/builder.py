@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
-from ort_py.contracts import RegionWeight, ValueSpec
+from ort_py.contracts import RegionWeight, ValueSpec, check_time
 from ort_py.dtypes import DataType
 from ort_py.errors import EPFail
 from ort_py_xnnpack.binding._xnnpack import ffi
@@ -362,6 +362,7 @@ class Builder:
     def _add_nodes(self) -> None:
         """Describe the nodes, those that compute with integers alone by what they stand for."""
         for place, node in enumerate(self.graph.nodes):
+            check_time()
             if place in self._plan.gone:
                 continue
             found = self._plan.integers.get(place)
