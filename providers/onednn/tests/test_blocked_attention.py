@@ -63,11 +63,12 @@ def _feeds(random: np.random.Generator, batch: int, heads: int, rows: int, colum
     return {name: random.standard_normal(shape, np.float32) for name, shape in shapes.items()}
 
 
-def _wanted(feeds: dict[str, Array], cap: float = 0.0) -> Array:
+def _wanted(feeds: dict[str, Array], cap: float = 0.0, bias: Array | float = 0.0) -> Array:
     """The definition, in float64."""
     q, k, v = (-feeds[name].astype(np.float64) for name in "qkv")
     scores = q @ k.swapaxes(2, 3) / np.sqrt(q.shape[3])
     scores = cap * np.tanh(scores / cap) if cap else scores
+    scores = scores + bias
     weights = np.exp(scores - scores.max(3, keepdims=True))
     return np.asarray((weights / weights.sum(3, keepdims=True)) @ v, np.float32)
 
@@ -119,13 +120,47 @@ def test_runs_agree_with_each_other(seen: _Seen) -> None:
     np.testing.assert_array_equal(first, second)
 
 
-def test_masked_attention_is_done_at_once(seen: _Seen) -> None:
-    """A mask is added to all scores."""
-    feeds = _feeds(np.random.default_rng(5), 1, 2, 64, 40, 32)
-    masked = {**feeds, "m": np.zeros((64, 40), np.float32)}
+@pytest.mark.parametrize("kind", [np.float32, np.bool_])
+@pytest.mark.parametrize("shape", [(40,), (64, 40), (2, 1, 64, 40), (3, 1, 40), (2, 3, 64, 40)])
+def test_masks_hide_columns(seen: _Seen, shape: tuple[int, ...], kind: Any) -> None:
+    """A mask of numbers is added to scores, one of bool hides them; either broadcasts."""
+    random = np.random.default_rng(5)
+    feeds = _feeds(random, 2, 3, 64, 40, 32)
+    mask = random.random(shape) < 0.7 if kind is np.bool_ else random.normal(0, 3, shape).astype(np.float32)
+    masked = {**feeds, "m": mask}
     (y,) = open_session(_model(masked, "a b c m")).run(None, masked)
-    assert seen.blocked == []
-    assert_close(y, _wanted(feeds))
+    assert seen.blocked == [True]
+    assert_close(y, _wanted(feeds, bias=np.where(mask, 0, -np.inf) if kind is np.bool_ else mask))
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_rows_see_no_later_columns(seen: _Seen, threads: int) -> None:
+    feeds = _feeds(np.random.default_rng(6), 1, 2, 70, 70, 32)
+    (y,) = open_session(_model(feeds, is_causal=1), threads=threads).run(None, feeds)
+    assert seen.blocked == [True]
+    assert_close(y, _wanted(feeds, bias=np.triu(np.full((70, 70), -np.inf), 1)))
+
+
+@pytest.mark.parametrize("kind", [np.float32, np.bool_])
+def test_rows_that_see_nothing_give_zeroes(seen: _Seen, kind: Any) -> None:
+    feeds = _feeds(np.random.default_rng(7), 1, 2, 64, 40, 32)
+    sees = np.random.default_rng(8).random((64, 40)) < 0.7
+    sees[[0, 17, 63]] = False
+    masked = {**feeds, "m": sees if kind is np.bool_ else np.where(sees, 0, -np.inf).astype(np.float32)}
+    (y,) = open_session(_model(masked, "a b c m")).run(None, masked)
+    assert seen.blocked == [True]
+    some = np.asarray(sees.any(1))
+    assert not y[:, :, ~some].any()
+    assert_close(y[:, :, some], _wanted(feeds, bias=np.where(sees | ~some[:, None], 0, -np.inf))[:, :, some])
+
+
+def test_heads_of_queries_share_those_of_keys(seen: _Seen) -> None:
+    """Each head of keys is packed once for the heads that read it."""
+    random = np.random.default_rng(9)
+    feeds = {**_feeds(random, 2, 6, 64, 40, 32), **{one: _feeds(random, 2, 2, 1, 40, 32)[one] for one in "kv"}}
+    (y,) = open_session(_model(feeds)).run(None, feeds)
+    assert seen.blocked == [True]
+    assert_close(y, _wanted({**feeds, "k": feeds["k"].repeat(3, 1), "v": feeds["v"].repeat(3, 1)}))
 
 
 @pytest.mark.parametrize("size", [3, 8, 20, 33])

@@ -14,7 +14,7 @@ from ort_py_onednn.binding.descriptors import Desc
 from ort_py_onednn.binding.primitive import Function, Operand, PostOp, Primitive, Unimplemented
 from ort_py_onednn.graph.functions import linear
 from ort_py_onednn.graph.operation import Operation
-from ort_py_onednn.lowering.blocked_attention import in_blocks
+from ort_py_onednn.lowering.blocked_attention import Masks, in_blocks
 from ort_py_onednn.lowering.planner import Planner, Value, broadcast_dims
 
 __all__ = ["attention", "multi_head"]
@@ -91,13 +91,14 @@ def _attend(planner: Planner, heads: _Heads, *, packed: bool) -> Value:
     groups, columns, each = heads.key.dims[1], heads.key.dims[2], heads.value.dims[3]
     dtype = planner.factor_type
     query = heads.query
+    if dtype == F32 and (planner.dtype or dtype) == F32:
+        masks = Masks(heads.biases, heads.seen, heads.may_hide)
+        done = in_blocks(planner, query, heads.key, heads.value, heads.functions, masks)
+        if done is not None:
+            return _joined(planner, done, packed=packed)
     if groups < count:
         # The heads that read the same keys are rows of one product.
         query = planner.reshaped(planner.plain(query), (batch, groups, count // groups * rows, query.dims[3]))
-    elif dtype == F32 and not heads.biases and (planner.dtype or dtype) == F32:
-        done = in_blocks(planner, query, heads.key, heads.value, heads.functions)
-        if done is not None:
-            return _joined(planner, done, packed=packed)
     key = _turned(planner, heads.key)
     # Scores keep all their bits: what is added to an exponent multiplies the result.
     wanted = Desc.plain((batch, groups, query.dims[2], columns), F32)

@@ -4,7 +4,7 @@ All scores of 1,500 rows and columns and 8 heads are 72 MB, which go to memory a
 takes twice as long as that of scores in the cache. In blocks the softmax is four pieces besides: the largest of a row,
 the exponentials, their sum, and a division, which waits until sums are multiplied with values and are few. Where
 oneDNN's product of matrices would pack both factors in each call, keys and values are packed once for all blocks of a
-head. Comes from `attention`, which does itself what is short, or is masked.
+head. A mask is added to a block of scores, also in the cache. Comes from `attention`, which does itself what is short.
 
 Source: Dao et al., FlashAttention, 2022, for the order of the work; the rows here are whole, so no sum is mended later.
 """
@@ -88,35 +88,67 @@ class _Head:
         return planner.piece(self.value, self.start + first * self.stride, desc)
 
 
-def in_blocks(planner: Planner, query: Value, key: Value, value: Value, functions: Sequence[Function]) -> Value | None:
-    """``softmax(f(query keyᵀ)) value``, plain ``(batch, heads, rows, size)``.
+@dataclass(frozen=True, slots=True)
+class Masks:
+    """What hides scores, as `attention` has it: each broadcasts to ``(batch, heads, rows, columns)``.
+
+    Attributes:
+        added: Added to scores.
+        seen: 1 where a row sees a column, 0 where it does not; None where nothing is hidden so.
+        may_hide: Whether a whole row may be hidden, which then gives zeroes.
+    """
+
+    added: Sequence[Value] = ()
+    seen: Value | None = None
+    may_hide: bool = False
+
+    @property
+    def all(self) -> list[Value]:
+        """Those that are added, and then the one that is multiplied."""
+        return [*self.added, *([] if self.seen is None else [self.seen])]
+
+
+def in_blocks(
+    planner: Planner, query: Value, key: Value, value: Value, functions: Sequence[Function], masks: Masks
+) -> Value | None:
+    """``softmax(f(query keyᵀ) + mask) value``, plain ``(batch, heads, rows, size)``.
 
     Args:
         planner: The planner.
-        query, key, value: ``(batch, heads, rows, size)``, views.
-        functions: What becomes of scores.
+        query, key, value: ``(batch, heads, rows, size)``, views; there may be fewer heads of keys and values.
+        functions: What becomes of scores before anything is added.
+        masks: What hides scores.
 
     Returns:
         The result; None where it is short, or values do not lie so that a head is a matrix in the arena.
     """
     batch, heads, rows, _ = query.dims
     columns, size = value.dims[2:]
-    if batch * heads > _MOST_HEADS or key.dims[:2] != query.dims[:2]:
+    if batch * heads > _MOST_HEADS or key.dims[0] != batch or heads % key.dims[1]:
         return None
     if not all(_is_cut(one) for one in (query, key, value)):
         return None
-    chosen = _chosen(planner, functions, (batch * heads, rows), (columns, query.dims[3], size))
+    if any(one.dims[3] != columns or one.dtype != F32 for one in masks.all):
+        return None
+    chosen = _chosen(planner, functions, masks, (batch * heads, rows), (columns, query.dims[3], size))
     if chosen is None:
         return None
     steps, block = chosen
     found = planner.new(Desc.plain((batch * heads * rows, size)))
     sums = planner.new(Desc.plain((batch * heads * rows, 1)))
+    shared = heads // key.dims[1]
+    held = [_held(planner, one) for one in masks.all]
     for sequence in range(batch):
         for head in range(heads):
-            of = [_head(one, sequence, head) for one in (query, key, value)]
+            if head % shared == 0:
+                of = [_head(one, sequence, head // shared) for one in (key, value)]
+                factors = steps.turned(of[0]), steps.mixed(of[1])
             first = (sequence * heads + head) * rows
-            factors = steps.gathered(of[0]), steps.turned(of[1]), steps.mixed(of[2])
-            steps.attend(factors, block, (found, sums, first))
+            hiding = [one.of_head(sequence, head) for one in held]
+            matrices = steps.gathered(_head(query, sequence, head)), *factors
+            steps.attend(matrices, hiding, block, (found, sums, first))
+    if masks.may_hide or masks.seen is not None:
+        sums = _at_least(planner, sums)
     division = planner.make(lambda: primitives.binary(Binary.DIV, found.desc, sums.desc, found.desc), found.desc)
     divided = planner.new(found.desc)
     given = {Argument.SRC: found, Argument.SRC_1: sums, Argument.DST: divided}
@@ -124,14 +156,31 @@ def in_blocks(planner: Planner, query: Value, key: Value, value: Value, function
     return planner.reshaped(divided, (batch, heads, rows, size))
 
 
+_LEAST = 0.5
+"""Bound of sums of exponentials, of which the largest is 1: only a row that is hidden wholly has a smaller sum, 0."""
+
+
+def _at_least(planner: Planner, sums: Value) -> Value:
+    bounded, desc = Function(Eltwise.CLIP_V2, _LEAST, math.inf), sums.desc
+    found = planner.new(desc)
+    primitive = planner.make(lambda: primitives.eltwise(bounded, desc, desc), desc)
+    planner.emit(primitive, {Argument.SRC: sums, Argument.DST: found}, in_place=Argument.SRC)
+    return found
+
+
 def _chosen(
-    planner: Planner, functions: Sequence[Function], of: tuple[int, int], sizes: tuple[int, int, int]
+    planner: Planner,
+    functions: Sequence[Function],
+    masks: Masks,
+    of: tuple[int, int],
+    sizes: tuple[int, int, int],
 ) -> tuple[_Steps, int] | None:
     """Return the steps of a head and the rows of a block; None where blocks do not pay.
 
     Args:
         planner: The planner.
         functions: What becomes of scores.
+        masks: What hides them.
         of: Number of heads, and rows of one.
         sizes: Columns, size of a query, size of a value.
     """
@@ -143,7 +192,7 @@ def _chosen(
         if pays.fewest > 1 and rows < pays.fewest * block:
             continue
         block = min(block, rows)
-        steps = _Steps(planner, functions, sizes, packs=pays is _PACKED)
+        steps = _Steps(planner, functions, masks, sizes, packs=pays is _PACKED)
         if all(steps.know(count) for count in {block, rows % block} - {0}):
             return steps, block
     return None
@@ -164,12 +213,48 @@ def _head(value: Value, sequence: int, head: int) -> _Head:
 
 
 @dataclass(frozen=True, slots=True)
+class _HeadMask:
+    """A mask of one head: where it begins in a matrix of the arena, and whether each row has numbers of its own."""
+
+    value: Value
+    start: int
+    by_row: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _HeldMask:
+    """A mask as a matrix of the arena, which has a row for each row of each of its heads of each of its sequences."""
+
+    value: Value
+    dims: tuple[int, ...]
+
+    def of_head(self, sequence: int, head: int) -> _HeadMask:
+        """The part for a head."""
+        sequences, heads, rows, _ = self.dims
+        place = (sequence if sequences > 1 else 0) * heads + (head if heads > 1 else 0)
+        return _HeadMask(self.value, place * rows, rows > 1)
+
+
+def _held(planner: Planner, mask: Value) -> _HeldMask:
+    """A mask where pieces of it can be cut."""
+    shape = math.prod(mask.dims[:3]), mask.dims[3]
+    plain = planner.reshaped(planner.plain(mask), shape)
+    buffer = plain.buffer
+    if buffer is None or buffer.place is not Place.ARENA or buffer.whole is not None:
+        found = planner.new(Desc.plain(shape))
+        copy_into(planner, plain, found)
+        plain = found
+    return _HeldMask(plain, mask.dims)
+
+
+@dataclass(frozen=True, slots=True)
 class _Block:
     """The primitives for some rows of a head, in order, each with its number of threads.
 
     Attributes:
         scores, largest: Layouts of what lies between.
         product, peak, exponential, total, mixture: The primitives.
+        hiding: The primitives that masks are added with, and multiplied.
     """
 
     scores: Desc
@@ -179,6 +264,7 @@ class _Block:
     exponential: tuple[Primitive, int]
     total: tuple[Primitive, int]
     mixture: tuple[Primitive, int]
+    hiding: Sequence[tuple[Primitive, int]]
 
 
 class _Steps:
@@ -187,13 +273,21 @@ class _Steps:
     Args:
         planner: The planner.
         functions: What becomes of scores.
+        masks: What hides them.
         sizes: Columns, size of a query, size of a value.
         packs: Whether products read packed keys and values.
     """
 
     def __init__(
-        self, planner: Planner, functions: Sequence[Function], sizes: tuple[int, int, int], *, packs: bool
+        self,
+        planner: Planner,
+        functions: Sequence[Function],
+        masks: Masks,
+        sizes: tuple[int, int, int],
+        *,
+        packs: bool,
     ) -> None:
+        self._masks = masks
         self._packs = packs
         self._planner = planner
         self._functions = [one for one in functions if one != linear(1.0)]
@@ -209,13 +303,14 @@ class _Steps:
             block = self._blocks[rows] = self._made(rows)
         except Unimplemented:
             return False
-        steps = (block.product, block.peak, block.exponential, block.total, block.mixture)
+        steps = (block.product, *block.hiding, block.peak, block.exponential, block.total, block.mixture)
         return not any(primitive.is_reference for primitive, _ in steps)
 
     def _made(self, rows: int) -> _Block:
         columns, size, width = self._sizes
         scores, column = Desc.plain((rows, columns)), Desc.plain((rows, 1))
-        exponential = (Function(Eltwise.EXP),)
+        # Exponentials are never negative, and those of a row that is hidden wholly are not numbers: Relu makes them 0.
+        exponential = (Function(Eltwise.EXP), *((Function(Eltwise.RELU),) if self._masks.may_hide else ()))
         reduction = primitives.reduction
         return _Block(
             scores,
@@ -225,7 +320,14 @@ class _Steps:
             self._light(scores, lambda: primitives.binary(Binary.SUB, scores, column, scores, exponential)),
             self._light(scores, lambda: reduction(Algorithm.REDUCTION_SUM, scores, column)),
             self._product(_VALUES, (rows, columns, width)),
+            [self._hiding(one, scores) for one in self._masks.all],
         )
+
+    def _hiding(self, mask: Value, scores: Desc) -> tuple[Primitive, int]:
+        """The primitive that adds a mask to scores, or multiplies exponentials with it."""
+        algorithm = Binary.MUL if mask is self._masks.seen else Binary.ADD
+        numbers = scores if mask.dims[2] > 1 else Desc.plain((1, scores.dims[1]))
+        return self._light(scores, lambda: primitives.binary(algorithm, scores, numbers, scores))
 
     def _product(
         self, factor: int, sizes: tuple[int, int, int], functions: Sequence[Function] = ()
@@ -283,17 +385,24 @@ class _Steps:
         copy_into(self._planner, head.part(self._planner, 0, source), found)
         return found
 
-    def attend(self, factors: tuple[Value, Value, Value], block: int, into: tuple[Value, Value, int]) -> None:
+    def attend(
+        self,
+        factors: tuple[Value, Value, Value],
+        masks: Sequence[_HeadMask],
+        block: int,
+        into: tuple[Value, Value, int],
+    ) -> None:
         """All rows of a head: the blocks of one size as one step of the plan, and what is left."""
         count, left = divmod(factors[0].dims[0], block)
         for first, rows, again in ((0, block, count), (count * block, left, 1)):
             if rows:
                 with self._planner.repeating(again) as moves:
-                    self._emit(factors, (first, rows), into, moves)
+                    self._emit(factors, masks, (first, rows), into, moves)
 
     def _emit(
         self,
         factors: tuple[Value, Value, Value],
+        masks: Sequence[_HeadMask],
         place: tuple[int, int],
         into: tuple[Value, Value, int],
         moves: dict[Buffer, int],
@@ -307,13 +416,33 @@ class _Steps:
             width = value.dims[1]
             return planner.moving(moves, value, start * width, Desc.plain((rows, width)), rows * width)
 
+        def emit(primitive: tuple[Primitive, int], given: dict[int, Value]) -> None:
+            done, planner.count = primitive
+            planner.emit(done, given)
+
+        def changed(primitive: tuple[Primitive, int], scores: Value, other: Value) -> Value:
+            found = planner.new(block.scores)
+            done, planner.count = primitive
+            given = {Argument.SRC: scores, Argument.SRC_1: other, Argument.DST: found}
+            planner.emit(done, given, in_place=Argument.SRC)
+            return found
+
+        def hiding(mask: _HeadMask) -> Value:
+            if mask.by_row:
+                return moving(mask.value, mask.start + first)
+            width = mask.value.dims[1]
+            return planner.piece(mask.value, mask.start * width, Desc.plain((1, width)))
+
         source, target, total = moving(query, first), moving(found, begin + first), moving(sums, begin + first)
-        scores, largest, powers = planner.new(block.scores), planner.new(block.largest), planner.new(block.scores)
-        for (primitive, planner.count), given in (
-            (block.product, {Argument.SRC: source, Argument.WEIGHTS: keys, Argument.DST: scores}),
-            (block.peak, {Argument.SRC: scores, Argument.DST: largest}),
-            (block.exponential, {Argument.SRC: scores, Argument.SRC_1: largest, Argument.DST: powers}),
-            (block.total, {Argument.SRC: powers, Argument.DST: total}),
-            (block.mixture, {Argument.SRC: powers, Argument.WEIGHTS: values, Argument.DST: target}),
-        ):
-            planner.emit(primitive, given, in_place=Argument.SRC if given[Argument.DST] is powers else None)
+        scores, largest = planner.new(block.scores), planner.new(block.largest)
+        emit(block.product, {Argument.SRC: source, Argument.WEIGHTS: keys, Argument.DST: scores})
+        steps = list(zip(block.hiding, masks, strict=True))
+        behind = steps[len(self._masks.added) :]
+        for primitive, mask in steps[: len(self._masks.added)]:
+            scores = changed(primitive, scores, hiding(mask))
+        emit(block.peak, {Argument.SRC: scores, Argument.DST: largest})
+        powers = changed(block.exponential, scores, largest)
+        for primitive, mask in behind:
+            powers = changed(primitive, powers, hiding(mask))
+        emit(block.total, {Argument.SRC: powers, Argument.DST: total})
+        emit(block.mixture, {Argument.SRC: powers, Argument.WEIGHTS: values, Argument.DST: target})
