@@ -14,7 +14,8 @@ from ort_py_onednn.binding.descriptors import Desc
 from ort_py_onednn.binding.primitive import Function, Operand, PostOp, Primitive, Unimplemented
 from ort_py_onednn.graph.functions import linear
 from ort_py_onednn.graph.operation import Operation
-from ort_py_onednn.lowering.blocked_attention import Masks, in_blocks
+from ort_py_onednn.lowering.attention_masks import Masks
+from ort_py_onednn.lowering.blocked_attention import in_blocks
 from ort_py_onednn.lowering.planner import Planner, Value, broadcast_dims
 
 __all__ = ["attention", "multi_head"]

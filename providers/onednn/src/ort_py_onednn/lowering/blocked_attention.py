@@ -23,6 +23,7 @@ from ort_py_onednn.binding.picture_products import FASTER, picture_product
 from ort_py_onednn.binding.primitive import Function, Primitive, Unimplemented
 from ort_py_onednn.execution.plan import Buffer, Place
 from ort_py_onednn.graph.functions import linear
+from ort_py_onednn.lowering.attention_masks import HeadMask, Masks, held
 from ort_py_onednn.lowering.parts import copy_into
 from ort_py_onednn.lowering.planner import Planner, Value
 
@@ -88,26 +89,6 @@ class _Head:
         return planner.piece(self.value, self.start + first * self.stride, desc)
 
 
-@dataclass(frozen=True, slots=True)
-class Masks:
-    """What hides scores, as `attention` has it: each broadcasts to ``(batch, heads, rows, columns)``.
-
-    Attributes:
-        added: Added to scores.
-        seen: 1 where a row sees a column, 0 where it does not; None where nothing is hidden so.
-        may_hide: Whether a whole row may be hidden, which then gives zeroes.
-    """
-
-    added: Sequence[Value] = ()
-    seen: Value | None = None
-    may_hide: bool = False
-
-    @property
-    def all(self) -> list[Value]:
-        """Those that are added, and then the one that is multiplied."""
-        return [*self.added, *([] if self.seen is None else [self.seen])]
-
-
 def in_blocks(
     planner: Planner, query: Value, key: Value, value: Value, functions: Sequence[Function], masks: Masks
 ) -> Value | None:
@@ -137,14 +118,14 @@ def in_blocks(
     found = planner.new(Desc.plain((batch * heads * rows, size)))
     sums = planner.new(Desc.plain((batch * heads * rows, 1)))
     shared = heads // key.dims[1]
-    held = [_held(planner, one) for one in masks.all]
+    hidden = [held(planner, one) for one in masks.all]
     for sequence in range(batch):
         for head in range(heads):
             if head % shared == 0:
                 of = [_head(one, sequence, head // shared) for one in (key, value)]
                 factors = steps.turned(of[0]), steps.mixed(of[1])
             first = (sequence * heads + head) * rows
-            hiding = [one.of_head(sequence, head) for one in held]
+            hiding = [one.of_head(sequence, head) for one in hidden]
             matrices = steps.gathered(_head(query, sequence, head)), *factors
             steps.attend(matrices, hiding, block, (found, sums, first))
     if masks.may_hide or masks.seen is not None:
@@ -210,41 +191,6 @@ def _head(value: Value, sequence: int, head: int) -> _Head:
     assert desc.key is not None, "asked before"
     start = desc.key[4] + sequence * desc.strides[0] + head * desc.strides[1]
     return _Head(value, start, value.dims[2], value.dims[3], desc.strides[2])
-
-
-@dataclass(frozen=True, slots=True)
-class _HeadMask:
-    """A mask of one head: where it begins in a matrix of the arena, and whether each row has numbers of its own."""
-
-    value: Value
-    start: int
-    by_row: bool
-
-
-@dataclass(frozen=True, slots=True)
-class _HeldMask:
-    """A mask as a matrix of the arena, which has a row for each row of each of its heads of each of its sequences."""
-
-    value: Value
-    dims: tuple[int, ...]
-
-    def of_head(self, sequence: int, head: int) -> _HeadMask:
-        """The part for a head."""
-        sequences, heads, rows, _ = self.dims
-        place = (sequence if sequences > 1 else 0) * heads + (head if heads > 1 else 0)
-        return _HeadMask(self.value, place * rows, rows > 1)
-
-
-def _held(planner: Planner, mask: Value) -> _HeldMask:
-    """A mask where pieces of it can be cut."""
-    shape = math.prod(mask.dims[:3]), mask.dims[3]
-    plain = planner.reshaped(planner.plain(mask), shape)
-    buffer = plain.buffer
-    if buffer is None or buffer.place is not Place.ARENA or buffer.whole is not None:
-        found = planner.new(Desc.plain(shape))
-        copy_into(planner, plain, found)
-        plain = found
-    return _HeldMask(plain, mask.dims)
 
 
 @dataclass(frozen=True, slots=True)
@@ -388,7 +334,7 @@ class _Steps:
     def attend(
         self,
         factors: tuple[Value, Value, Value],
-        masks: Sequence[_HeadMask],
+        masks: Sequence[HeadMask],
         block: int,
         into: tuple[Value, Value, int],
     ) -> None:
@@ -402,7 +348,7 @@ class _Steps:
     def _emit(
         self,
         factors: tuple[Value, Value, Value],
-        masks: Sequence[_HeadMask],
+        masks: Sequence[HeadMask],
         place: tuple[int, int],
         into: tuple[Value, Value, int],
         moves: dict[Buffer, int],
@@ -427,7 +373,7 @@ class _Steps:
             planner.emit(done, given, in_place=Argument.SRC)
             return found
 
-        def hiding(mask: _HeadMask) -> Value:
+        def hiding(mask: HeadMask) -> Value:
             if mask.by_row:
                 return moving(mask.value, mask.start + first)
             width = mask.value.dims[1]
