@@ -17,7 +17,8 @@ from onnx import TensorProto, helper, numpy_helper
 import ort_py as ort
 from ort_py.errors import LimitError
 from ort_py_kit.tolerances import assert_close
-from ort_py_onednn.execution import packed_weights
+from ort_py_onednn.binding.descriptors import Desc
+from ort_py_onednn.execution.packed_weights import Weight
 from ort_py_onednn.execution.region import DnnlRegion
 from ort_py_onednn.execution.shape_memory import shape_memory
 from providers.onednn.tests.models import PROVIDER, model, node, open_session, run_plain
@@ -143,13 +144,13 @@ def test_plans_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_packed_weights_are_shared_and_go_with_their_last_session(monkeypatch: pytest.MonkeyPatch) -> None:
     """Four sessions of one model pack once, and each reports it; the next one after them packs again."""
     made: list[int] = []
-    run_once = packed_weights._run_once
+    reordered = Weight._reordered
 
-    def counted(*given: Any) -> None:
+    def counted(weight: Weight, desc: Desc, seen: Desc) -> Any:
         made.append(1)
-        run_once(*given)
+        return reordered(weight, desc, seen)
 
-    monkeypatch.setattr(packed_weights, "_run_once", counted)
+    monkeypatch.setattr(Weight, "_reordered", counted)
     gc.collect()
     data, feeds = _network()
     sessions = [open_session(data)]

@@ -172,6 +172,11 @@ class Desc:
         return bool(self._blocks[0])
 
     @property
+    def blocks(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """Sizes of the inner blocks, the innermost last, and the dimension that each cuts."""
+        return self._blocks
+
+    @property
     def has_offset(self) -> bool:
         """True if the data begin behind the address: a part of a larger tensor."""
         return self.key is not None and bool(self.key[4])

@@ -396,4 +396,5 @@ def _append(chain: Any, post: PostOp) -> None:
         status = c.dnnl_post_ops_append_binary(chain, post.algorithm, post.desc.handle)
     else:
         status = c.dnnl_post_ops_append_sum(chain, post.scale, post.zero_point, AS_DESTINATION)
-    check(status, "dnnl_post_ops_append", repr(post))
+    if status:
+        check(status, "dnnl_post_ops_append", repr(post))

@@ -28,6 +28,7 @@ from ort_py_onednn.binding.openmp import prepare
 from ort_py_onednn.binding.primitive import Primitive
 from ort_py_onednn.binding.room import leave_room
 from ort_py_onednn.binding.status import check
+from ort_py_onednn.execution.copied_layouts import copy_elements
 from ort_py_onednn.execution.elements import ELEMENTS, as_bytes, numpy_of
 
 __all__ = ["MadeWeight", "Packed", "Weight", "aligned"]
@@ -258,6 +259,8 @@ class Weight:
             made.view(number.dtype)[:] = number  # no blocks that end in zeroes: the layout does not matter
             return made
         source, data = self._nearest(desc, seen)
+        if copy_elements(source, data, desc, made):
+            return made
         conversion = Conversion.made(engine().library, source, desc)
         if conversion is not None:
             conversion.run({Argument.SRC: data, Argument.DST: made})
