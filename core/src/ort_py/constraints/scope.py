@@ -282,6 +282,9 @@ class NodeScope:
                 size = shape[axis] if len(shape) >= -axis else 1
                 if size is whole or (isinstance(size, int) and size == 1):
                     continue
+                if isinstance(whole, int) and whole == 1:
+                    whole = size
+                    continue
                 fits = any_of(equal(size, whole), equal(size, 1), equal(whole, 1))
                 self.require(fits, "sizes {} and {} do not broadcast", size, whole)
                 whole = choose(equal(whole, 1), size, whole)

@@ -93,7 +93,7 @@ def convex_groups(graph: GraphView, able: Iterable[int], *, joins_readers: bool 
                 near[index].append(other)
                 near[other].append(index)
     late = level.copy()
-    for node in reversed(graph.nodes):
+    for node in reversed(graph.nodes[:]):
         index, inside = node.index, node.index in wanted
         free = inside and all(one is None or graph.constant(one.name) is not None for one in node.inputs)
         for levels in (level, late) if free else (late,):

@@ -6,7 +6,7 @@ asked.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from ort_py.contracts import GraphView, IExecutionProvider, Transform
 from ort_py.dtypes import DataType
@@ -28,8 +28,8 @@ def wishes(providers: Sequence[IExecutionProvider], kernels: KernelRegistry) -> 
         providers: In rank order.
     """
 
-    def runners(view: GraphView) -> Mapping[str, IExecutionProvider]:
-        return claimants(view, providers, kernels)
+    def runners(view: GraphView, names: Collection[str]) -> Mapping[str, IExecutionProvider]:
+        return claimants(view, providers, kernels, names)
 
     turned = any(type(one).prefers_channels_last is not IExecutionProvider.prefers_channels_last for one in providers)
     widened = frozenset[DataType]().union(*[one.widened_types for one in providers])
@@ -44,15 +44,17 @@ def wishes(providers: Sequence[IExecutionProvider], kernels: KernelRegistry) -> 
 
 
 def claimants(
-    view: GraphView, providers: Sequence[IExecutionProvider], kernels: KernelRegistry
+    view: GraphView, providers: Sequence[IExecutionProvider], kernels: KernelRegistry, names: Collection[str]
 ) -> dict[str, IExecutionProvider]:
     """The first provider that claims each node, by the node's name.
 
     Args:
         providers: In rank order.
+        names: The nodes that matter: who comes behind those that claim them is not asked.
     """
     found: dict[str, IExecutionProvider] = {}
-    for answer in survey(view, providers, kernels, _note_failure, all_of_them=False):
+    wanted = frozenset([node.index for node in view.nodes if node.name in names])
+    for answer in survey(view, providers, kernels, _note_failure, all_of_them=False, wanted=wanted):
         for index in answer.claims:
             found.setdefault(view.nodes[index].name, answer.provider)
     return found

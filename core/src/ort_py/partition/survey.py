@@ -6,7 +6,7 @@ every node already has a provider and no times are compared.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import field, replace
 
 from ort_py.contracts import Capability, Claim, ClaimKind, GraphView, IExecutionProvider
@@ -56,6 +56,7 @@ def survey(
     *,
     all_of_them: bool,
     barred: Mapping[int, Mapping[str, str]] | None = None,
+    wanted: Collection[int] | None = None,
 ) -> list[Answer]:
     """Ask providers which nodes they can run.
 
@@ -65,6 +66,7 @@ def survey(
         all_of_them: Whether later ones are asked where earlier ones take every node. They are in any case where one
             has only a part of a region left, which it may not want.
         barred: Nodes that a provider may not have in its regions, with the reason by provider.
+        wanted: The nodes that matter; None for all.
 
     Returns:
         An answer of each that was asked.
@@ -73,7 +75,7 @@ def survey(
     count = len(view.nodes)
     taken: set[int] = set()
     for provider in providers:
-        if len(taken) == count and not all_of_them:
+        if not all_of_them and taken.issuperset(range(count) if wanted is None else wanted):
             break
         answer = Answer(provider)
         answers.append(answer)

@@ -6,10 +6,11 @@ costs. Used by `layout` and `precision`; made by the room that knows the session
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import TypeAlias
 
 from ort_py.contracts import GraphView, IExecutionProvider
 
-FirstClaims: TypeAlias = Callable[[GraphView], Mapping[str, IExecutionProvider]]
-"""For a graph, the first provider that claims each node, by the node's name; nodes without a claim are left out."""
+FirstClaims: TypeAlias = Callable[[GraphView, Collection[str]], Mapping[str, IExecutionProvider]]
+"""For a graph, the first provider that claims each of some nodes, by the node's name; nodes without a claim are left
+out, and others may be there."""

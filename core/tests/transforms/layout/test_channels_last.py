@@ -36,7 +36,7 @@ def _turn(
     """Optimise for a provider that prefers channels last for some operators, and claims every node."""
     provider = FakeProvider(behaviour=FakeBehaviour(channels_last=wanted))
 
-    def runners(view: GraphView) -> Mapping[str, IExecutionProvider]:
+    def runners(view: GraphView, names: Collection[str]) -> Mapping[str, IExecutionProvider]:
         return {node.name: provider for node in view.nodes}
 
     model = typed_model(text, opset)

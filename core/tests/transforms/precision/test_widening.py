@@ -36,7 +36,7 @@ def _widen(
     """Optimise for a provider that wants `types` widened and claims the nodes of some operators, or all."""
     provider = FakeProvider(behaviour=FakeBehaviour(widened_types=types))
 
-    def runners(view: GraphView) -> Mapping[str, IExecutionProvider]:
+    def runners(view: GraphView, names: Collection[str]) -> Mapping[str, IExecutionProvider]:
         return {node.name: provider for node in view.nodes if claimed is None or node.op_type in claimed}
 
     model = typed_model(text)

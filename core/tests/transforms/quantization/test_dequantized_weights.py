@@ -32,7 +32,7 @@ def _run(
     """Optimise for a provider that claims the nodes of some operators, with so many bytes for constants."""
     provider = FakeProvider(behaviour=FakeBehaviour(dequantizes_constants=wishes))
 
-    def runners(view: GraphView) -> Mapping[str, IExecutionProvider]:
+    def runners(view: GraphView, names: Collection[str]) -> Mapping[str, IExecutionProvider]:
         return {node.name: provider for node in view.nodes if node.op_type in claimed}
 
     model = typed_model(text)

@@ -84,6 +84,9 @@ class _Nodes(Sequence[NodeSpec]):
     def __len__(self) -> int:
         return len(self._graph.nodes)
 
+    def __iter__(self) -> Iterator[NodeSpec]:
+        return iter(self[:])
+
     @overload
     def __getitem__(self, index: int) -> NodeSpec: ...
 

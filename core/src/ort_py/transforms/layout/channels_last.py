@@ -127,7 +127,7 @@ class ChannelsLast(GraphTransform):
 def _wanted(graph: GraphEditor, first_claims: FirstClaims) -> list[tuple[NodeSpec, Sensitive | str]]:
     """Nodes to be turned, or the reason why one cannot be."""
     candidates = [(node, form) for node in graph.nodes if (form := sensitive(node)) is not None]
-    claims = first_claims(graph.view) if candidates else {}
+    claims = first_claims(graph.view, {node.name for node, _ in candidates}) if candidates else {}
     return [
         (node, form)
         for node, form in candidates

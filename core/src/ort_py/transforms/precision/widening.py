@@ -133,7 +133,7 @@ class WidenNarrowFloats(GraphTransform):
         nodes = graph.nodes
         if not any(computes(node) and self._narrow(node) for node in nodes):
             return None
-        claims = self._first_claims(graph.view)
+        claims = self._first_claims(graph.view, {node.name for node in nodes if self._narrow(node)})
         ours = {
             node.name: node
             for node in nodes

@@ -50,7 +50,7 @@ class DequantizeWeights(GraphTransform):
         found = [node for node in graph.nodes if _reads_constants(node)]
         if not found or self._first_claims is None:
             return
-        claims = self._first_claims(graph.view)
+        claims = self._first_claims(graph.view, {node.name for node in found})
         for node in found:
             provider = claims.get(node.name)
             if provider is not None and provider.dequantizes_constants:
