@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import importlib
+import pkgutil
+import subprocess
+import sys
 from typing import Any
 
 import numpy as np
@@ -10,6 +14,7 @@ import pytest
 from onnxruntime.capi import onnxruntime_pybind11_state as native
 
 from ort_py.contracts import GraphView, OperatorSchema
+from ort_py_array.contrib import schemas as package
 from ort_py_array.contrib.schemas import schemas
 
 SCHEMAS = list(schemas())
@@ -75,3 +80,25 @@ def test_attributes(schema: OperatorSchema) -> None:
 def test_each_operator_is_described_once() -> None:
     titles = [(schema.domain, schema.op_type, schema.since_version) for schema in SCHEMAS]
     assert len(titles) == len(set(titles))
+
+
+def test_the_table_names_what_the_families_have() -> None:
+    """No module of the package is left out, and none has an operator more."""
+    modules = {one.name for one in pkgutil.iter_modules(package.__path__)} - {"notation"}
+    assert set(package.FAMILIES) == modules
+    named = {(one.domain, one.op_type, one.since_version) for one in SCHEMAS}
+    described = {
+        (one.domain, one.op_type, one.since_version)
+        for name in modules
+        for one in importlib.import_module(f"{package.__name__}.{name}").SCHEMAS
+    }
+    assert named == described
+
+
+def test_names_cost_no_import_of_a_family() -> None:
+    code = (
+        "import sys; from ort_py_array.contrib.schemas import schemas; names = [one.op_type for one in schemas()]; "
+        "print(len(names), [name for name in sys.modules if name.startswith('ort_py_array.contrib.schemas.')])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split(maxsplit=1) == [str(len(SCHEMAS)), "[]\n"]
