@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from ort_py.contracts import Match, NodeTemplate, OneOf, Op, Pattern, TransformContext, Var
+from ort_py.contracts import GraphEditor, Match, NodeSpec, NodeTemplate, OneOf, Op, Pattern, TransformContext, Var
 from ort_py.dtypes import DataType
 from ort_py.transforms.fusion import Fusion, adds_axes, dtype_refusal
 
@@ -48,6 +48,8 @@ def _is_gate(node: object) -> bool | str:
 class FuseActivation(Fusion):
     """Nodes that compute one activation function of a tensor.
 
+    In a model whose opset lacks the operator, the first such node is named as an example, and no others are looked for.
+
     Args:
         patterns: Its spellings, of the value ``x``.
         opset: The first opset that has the operator.
@@ -69,9 +71,16 @@ class FuseActivation(Fusion):
         self._op_type = op_type
         self._opset = opset
         self._attributes = attributes
+        self._example = ""
+
+    def rewrite(self, node: NodeSpec, graph: GraphEditor, context: TransformContext) -> bool | str:
+        if self._example not in ("", node.name) and node.opset_version < self._opset:
+            return False
+        return super().rewrite(node, graph, context)
 
     def check(self, match: Match) -> str:
         if match.anchor.opset_version < self._opset:
+            self._example = match.anchor.name
             return f"{self._op_type} came with opset {self._opset}, the model has {match.anchor.opset_version}"
         return dtype_refusal(match["x"], _FLOATS) or adds_axes(match, match["x"])
 
