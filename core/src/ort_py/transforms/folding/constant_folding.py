@@ -23,7 +23,7 @@ from ort_py.transforms.folding.repeatable import is_repeatable
 _FREE = 1 << 20
 """Bytes a result may have in any case."""
 
-_NAMED = 256 << 10
+_NAMED = 64 << 10
 """Size from which a result is identified by its node and inputs: hashing it costs more than computing it."""
 
 _GROWTH = 4
