@@ -88,14 +88,14 @@ def convex_groups(graph: GraphView, able: Iterable[int], *, joins_readers: bool 
                 near[index].append(reader)
                 near[reader].append(index)
         for value in node.inputs if inside and joins_readers else ():
-            if value is not None and graph.constant(value.name) is None:
+            if value is not None and not value.constant:
                 other = first.setdefault(value.name, index)
                 near[index].append(other)
                 near[other].append(index)
     late = level.copy()
     for node in reversed(graph.nodes[:]):
         index, inside = node.index, node.index in wanted
-        free = inside and all(one is None or graph.constant(one.name) is not None for one in node.inputs)
+        free = inside and all(one is None or one.constant for one in node.inputs)
         for levels in (level, late) if free else (late,):
             bounds = (levels[reader] - (inside and reader not in wanted) for reader in behind[index])
             levels[index] = min(bounds, default=levels[index])

@@ -145,6 +145,6 @@ def broken(graph: GraphView, group: Iterable[int], found: dict[str, int]) -> boo
 
 def _is_foreign_number(graph: GraphView, value: ValueSpec | None, found: dict[str, int], inner: set[int]) -> bool:
     """Return whether a floating value comes from outside the region, where it cannot be distinguished from data."""
-    if value is None or value.data_type is not DataType.FLOAT or graph.constant(value.name) is not None:
+    if value is None or value.data_type is not DataType.FLOAT or value.constant:
         return False
     return found.get(value.name) not in inner

@@ -99,7 +99,7 @@ def _refusal(node: NodeSpec, graph: GraphView, known: Container[str]) -> str | N
         if value is None:
             continue
         if place in rule.looked_at:
-            if graph.constant(value.name) is not None or (place in rule.shaped and value.name in known):
+            if value.constant or (place in rule.shaped and value.name in known):
                 continue
             what = "neither constant nor computed from shapes" if place in rule.shaped else "not a constant"
             return f"input {place} is {what}"
