@@ -47,7 +47,8 @@ def capability(
     able: set[int] = set()
     following = follow_from_shapes(graph)
     reasons: dict[int, str] = {}
-    for node in graph.nodes:
+    every = graph.nodes[:]
+    for node in every:
         reason = refusal(node, graph, following) or _unfit(node, converted if node.op_type == "Cast" else computed)
         if reason is None:
             able.add(node.index)
@@ -55,13 +56,16 @@ def capability(
             reasons[node.index] = reason
     reasons |= dict.fromkeys(set(following.values()) & set(reasons), _OUTSIDE)
     inside = worth_claiming(graph, able, following, able)
-    if inside and not any(broken(graph, group, following) for group in convex_groups(graph, able | inside)):
+    groups = convex_groups(graph, able | inside)
+    if inside and not any(broken(graph, group, following) for group in groups):
         able |= inside
+    elif inside:
+        groups = convex_groups(graph, able)
     refusals += [Refusal(index, reason) for index, reason in reasons.items() if index not in able]
     claims: list[Claim] = []
     left = _values_of_few_bits(graph, able)
-    for group in convex_groups(graph, able):
-        nodes = [graph.nodes[index] for index in group]
+    for group in groups:
+        nodes = [every[index] for index in group]
         reason = None if small else _between(nodes, left) or group_refusal(nodes, graph)
         if reason is None:
             claims.append(Claim(group, ClaimKind.COMPILE, f"one of {len(group)} oneDNN operations"))

@@ -114,7 +114,7 @@ def worth_claiming(graph: GraphView, able: set[int], found: dict[str, int], read
         node = graph.nodes[index]
         makers = {graph.producer(value.name) for value in node.inputs if value is not None}
         if node.op_type in _SOURCES:
-            if makers & (able | inner):
+            if makers & able or makers & inner:
                 inner.add(index)
         elif makers & inner and not any(_is_foreign_number(graph, value, found, inner) for value in node.inputs):
             inner.add(index)
