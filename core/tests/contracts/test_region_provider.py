@@ -153,3 +153,11 @@ def test_groups_are_convex_in_random_graphs(seed: int) -> None:
             if node.index not in group and before & (set(group) | behind):
                 behind.add(node.index)
             assert not (node.index in group and before & behind)
+
+
+def test_groups_are_found_without_reading_constants(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whether a value is constant is asked, not what it is: weights stay in their file."""
+    text = "g (float[4] x) => (float[4] y) <float[4] w = {1, 2, 3, 4}> { a = Neg (w) b = Mul (x, w) y = Add (a, b) }"
+    graph = ModelGraphView(typed_model(text).graph)
+    monkeypatch.setattr(ModelGraphView, "constant", lambda *_: pytest.fail("an array was asked for"))
+    assert convex_groups(graph, [0, 1, 2], joins_readers=True) == [(0, 1, 2)]

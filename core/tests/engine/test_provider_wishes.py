@@ -12,10 +12,24 @@ import pytest
 
 import ort_py
 from core.tests.small_models import CPU
-from ort_py.contracts import IExecutionProvider, ProviderFactory, SessionContext
+from ort_py.contracts import (
+    Capability,
+    CompiledRegion,
+    GraphView,
+    IExecutionProvider,
+    KernelLookup,
+    NodeSpec,
+    ProviderFactory,
+    RegionProvider,
+    RegionView,
+    SessionContext,
+)
 from ort_py.dtypes import DataType
+from ort_py.engine.provider_wishes import claimants
+from ort_py.graph.view import ModelGraphView
+from ort_py.kernels.registry import KernelRegistry
 from ort_py_kit.fake_provider import FakeBehaviour, FakeFactory
-from ort_py_kit.graphs import model_from_text, reference_run
+from ort_py_kit.graphs import model_from_text, reference_run, typed_model
 from ort_py_kit.tolerances import assert_close
 
 NAME = "FakeExecutionProvider"
@@ -140,3 +154,32 @@ def test_a_provider_is_told_whether_and_where_to_keep_what_it_compiles(
     ((found,),) = [told]
     assert found.cache_folder == (None if folder is None else str(tmp_path / folder))
     assert found.caches is caches
+
+
+class _Claimant(RegionProvider):
+    """Takes the nodes of one operator, and counts how often it is asked."""
+
+    name = "ClaimantExecutionProvider"
+
+    def __init__(self, op_type: str) -> None:
+        self.op_type, self.asked = op_type, 0
+
+    def get_capability(self, graph: GraphView, kernels: KernelLookup) -> Capability:
+        self.asked += 1
+        return super().get_capability(graph, kernels)
+
+    def refusal(self, node: NodeSpec, graph: GraphView) -> str | None:
+        return None if node.op_type == self.op_type else "another operator"
+
+    def compile(self, region: RegionView) -> CompiledRegion:
+        raise NotImplementedError
+
+
+def test_who_comes_behind_the_claimants_is_not_asked() -> None:
+    """A transform names the nodes that matter; the provider of the others has no say in them."""
+    view = ModelGraphView(typed_model("g (float[4] x) => (float[4] y) { a = Neg (x) y = Abs (a) }").graph)
+    first, second = _Claimant("Neg"), _Claimant("Abs")
+    negation, absolute = (node.name for node in view.nodes)
+    assert claimants(view, [first, second], KernelRegistry(), [negation]) == {negation: first}
+    assert (first.asked, second.asked) == (1, 0)
+    assert claimants(view, [first, second], KernelRegistry(), [absolute]) == {negation: first, absolute: second}

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from core.tests.transforms.fusions import fuse
+from ort_py.transforms.elimination.no_ops import EliminateIdentity
 from ort_py.transforms.functions.activations import activation_fusions
 from ort_py.transforms.functions.powers import ExpandCube
 from ort_py.transforms.functions.softmax_chain import FuseSoftmax
@@ -47,6 +48,15 @@ def test_what_only_looks_like_one_stays(body: str, opset: int, reason: str) -> N
     _, model, why = fuse(f"{HEAD} {{ {body} }}", *activation_fusions(), opset=opset)
     assert all(not node.origin for node in model.graph.nodes)
     assert reason in why
+
+
+def test_one_example_names_an_operator_that_the_opset_lacks() -> None:
+    """Others are not looked for, in later rounds neither."""
+    chain = "s = Softplus(x) t = Tanh(s) a = Mul(t, x) u = Softplus(a) v = Tanh(u) b = Mul(v, a) i = Identity(b)"
+    rules = [*activation_fusions(), EliminateIdentity()]
+    found, _, why = fuse(f"{HEAD} {{ {chain} y = Neg(i) }}", *rules, opset=17)
+    assert found == {"Softplus": 2, "Tanh": 2, "Mul": 2, "Neg": 1}
+    assert why.count("came with opset 18") == 1
 
 
 def test_cubes_are_products() -> None:
