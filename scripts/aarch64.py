@@ -9,18 +9,24 @@ on this machine. The times of an emulated run say nothing about a processor.
 
 from __future__ import annotations
 
-import contextlib
 import os
 import shutil
 import subprocess
 import sys
-import tempfile
-import time
-from collections.abc import Iterator
 from pathlib import Path
 
 from default_installations import linux, pip_for
-from workspace import ROOT, distributions
+from elsewhere import (
+    CORE,
+    MODELS,
+    build_wheels,
+    fetch_models,
+    missing_programs,
+    peer,
+    pytest_arguments,
+    requirements,
+)
+from workspace import ROOT
 
 __all__ = ["IMPOSSIBLE", "TESTS", "main"]
 
@@ -29,15 +35,7 @@ DEBIAN = ("python3", "libstdc++6", "libgomp1")
 """Packages of Debian; apt adds what they depend on."""
 
 DISTRIBUTIONS = ("ort-py", "ort-py-kit")
-LIBRARIES = frozenset({"ml_dtypes", "numpy", "onnx", "pluggy", "google-re2", "cffi", "hypothesis", "pillow", "pytest"})
-"""Requirements of `requirements/` that the tests import, beside pytest's plug-ins."""
-
-MODELS = "silero or magika or minilm or mtcnn or wakeword or pitch or ppocr-v4-cls or ppocr-v4-rec or gpt2"
-TESTS = (
-    ("providers/xnnpack", "tests/kit/test_xnnpack.py"),
-    ("tests/models/test_model_parity.py", "-k", MODELS),
-    ("core/tests/graph", "core/tests/memory", "core/tests/execution", "core/tests/cache"),
-)
+TESTS = (("providers/xnnpack", "tests/kit/test_xnnpack.py"), MODELS, CORE)
 """What runs without arguments, one process for each row."""
 
 _AGAIN = "it starts the interpreter again, without qemu"
@@ -63,20 +61,15 @@ GLIBC = 36
 
 def main(arguments: list[str]) -> int:
     """Set everything up and run the tests; returns 0, or pytest's last exit code that is not 0."""
-    missing = [name for name in ("qemu-aarch64", "apt-get", "dpkg-deb") if shutil.which(name) is None]
-    if missing:
-        raise SystemExit(f"Not on PATH: {', '.join(missing)}. `apt-get install qemu-user` on a Debian brings them.")
+    missing_programs(("qemu-aarch64", "apt-get", "dpkg-deb"), "qemu-user")
     python, site = _python(), FOLDER / "site"
     _packages(python, site)
-    subprocess.run([sys.executable, "-c", _FETCH], cwd=ROOT, check=True)
+    fetch_models()
     worst = 0
-    with _peer() as socket:
+    with peer() as place:
         for chosen in [arguments] if arguments else TESTS:
-            worst = _pytest(python, site, socket, chosen) or worst
+            worst = _pytest(python, site, place, chosen) or worst
     return worst
-
-
-_FETCH = "from examples.model_zoo import CATALOGUE, fetch\nfor model in CATALOGUE: fetch(model)"
 
 
 def _python() -> Path:
@@ -107,50 +100,18 @@ def _python() -> Path:
 def _packages(python: Path, site: Path) -> None:
     """Install the wheels of this repository as they are now, and what the tests need."""
     wheels = FOLDER / "wheels"
-    shutil.rmtree(wheels, ignore_errors=True)
+    build_wheels(wheels, "linux-aarch64")
     shutil.rmtree(site, ignore_errors=True)
-    pip = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation"]
-    for one in distributions():
-        chosen = {name: "linux-aarch64" for name, values in one.platforms.items() if "linux-aarch64" in values}
-        command = [*pip, "--wheel-dir", str(wheels), str(ROOT / one.folder)]
-        subprocess.run(command, check=True, env=os.environ | chosen)
     system, version = linux("aarch64", GLIBC), python.name.removeprefix("python")
     wish = ["install", "--quiet", "--quiet", "--target", str(site), "--find-links", str(wheels), *DISTRIBUTIONS]
-    wish += _requirements()
-    subprocess.run(pip_for(system, version, *wish), check=True)
+    subprocess.run(pip_for(system, version, *wish, *requirements()), check=True)
 
 
-def _requirements() -> list[str]:
-    files = ("demo.txt", "dev.txt")
-    lines = [line for one in files for line in (ROOT / "requirements" / one).read_text(encoding="utf-8").splitlines()]
-    pinned = {line.partition("==")[0]: line.partition(" ")[0] for line in lines}
-    return [pin for name, pin in pinned.items() if name in LIBRARIES or name.startswith("pytest-")]
-
-
-@contextlib.contextmanager
-def _peer() -> Iterator[str]:
-    """The socket of an onnxruntime that runs on this machine."""
-    with tempfile.TemporaryDirectory() as folder:
-        socket = str(Path(folder) / "peer")
-        server = subprocess.Popen([sys.executable, "-m", "tests.support.host_peer", socket], cwd=ROOT)
-        try:
-            while not Path(socket).exists():
-                if server.poll() is not None:
-                    raise SystemExit("The process with onnxruntime ended; its messages stand above.")
-                time.sleep(0.05)
-            yield socket
-        finally:
-            server.kill()
-            server.wait()
-
-
-def _pytest(python: Path, site: Path, socket: str, arguments: list[str] | tuple[str, ...]) -> int:
+def _pytest(python: Path, site: Path, place: Path, arguments: list[str] | tuple[str, ...]) -> int:
     """Run pytest in the emulated Python; returns its exit code."""
-    variables = {"PYTHONPATH": str(site), "ORT_PY_HOST_PEER": socket, "OPENBLAS_NUM_THREADS": "1"}
+    variables = {"PYTHONPATH": str(site), "ORT_PY_HOST_PEER": str(place), "OPENBLAS_NUM_THREADS": "1"}
     variables |= {"LC_ALL": "C.UTF-8", "PYTHONDONTWRITEBYTECODE": "1"}
-    command = ["qemu-aarch64", "-L", str(FOLDER / "root"), str(python), "-m", "pytest", "-q", "-p", "no:cacheprovider"]
-    command += ["-p", "tests.support.host_peer", "-m", "not gpu and not nightly", *arguments]
-    command += ["-k", " and ".join(f"not {name}" for name in IMPOSSIBLE)] if "-k" not in arguments else []
+    command = ["qemu-aarch64", "-L", str(FOLDER / "root"), str(python), *pytest_arguments(arguments, IMPOSSIBLE)]
     return subprocess.run(command, cwd=ROOT, env=os.environ | variables, check=False).returncode
 
 

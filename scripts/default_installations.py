@@ -20,7 +20,19 @@ from pathlib import Path
 
 from packaging.utils import parse_wheel_filename
 
-__all__ = ["BESIDE", "PYTHONS", "SYSTEMS", "Resolved", "System", "linux", "main", "page", "pip_for", "resolve"]
+__all__ = [
+    "BESIDE",
+    "PYTHONS",
+    "SYSTEMS",
+    "Resolved",
+    "System",
+    "linux",
+    "main",
+    "page",
+    "pip_for",
+    "resolve",
+    "windows",
+]
 
 ROOT = Path(__file__).resolve().parent.parent
 TARGET = ROOT / "docs" / "user" / "default-installations.md"
@@ -72,7 +84,7 @@ def _macos(machine: str, release: int) -> System:
     return System(f"macOS {release}, {machine}", (f"macosx_{release}_0_{machine}",), markers)
 
 
-def _windows(machine: str, tag: str) -> System:
+def windows(machine: str, tag: str) -> System:
     markers = {"sys_platform": "win32", "platform_system": "Windows", "os_name": "nt", "platform_machine": machine}
     return System(f"Windows {machine}", (tag,), markers)
 
@@ -83,8 +95,8 @@ SYSTEMS = (
     linux("aarch64", 39),
     _macos("arm64", 14),
     _macos("x86_64", 14),
-    _windows("AMD64", "win_amd64"),
-    _windows("ARM64", "win_arm64"),
+    windows("AMD64", "win_amd64"),
+    windows("ARM64", "win_arm64"),
 )
 
 
