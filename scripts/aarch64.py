@@ -9,10 +9,14 @@ on this machine. The times of an emulated run say nothing about a processor.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import subprocess
 import sys
+import tempfile
+import time
+from collections.abc import Iterator
 from pathlib import Path
 
 from default_installations import linux, pip_for
@@ -22,7 +26,6 @@ from elsewhere import (
     build_wheels,
     fetch_models,
     missing_programs,
-    peer,
     pytest_arguments,
     requirements,
 )
@@ -66,9 +69,9 @@ def main(arguments: list[str]) -> int:
     _packages(python, site)
     fetch_models()
     worst = 0
-    with peer() as place:
+    with _peer() as socket:
         for chosen in [arguments] if arguments else TESTS:
-            worst = _pytest(python, site, place, chosen) or worst
+            worst = _pytest(python, site, socket, chosen) or worst
     return worst
 
 
@@ -107,11 +110,29 @@ def _packages(python: Path, site: Path) -> None:
     subprocess.run(pip_for(system, version, *wish, *requirements()), check=True)
 
 
-def _pytest(python: Path, site: Path, place: Path, arguments: list[str] | tuple[str, ...]) -> int:
+@contextlib.contextmanager
+def _peer() -> Iterator[str]:
+    """The socket of an onnxruntime that runs on this machine."""
+    with tempfile.TemporaryDirectory() as folder:
+        socket = str(Path(folder) / "peer")
+        server = subprocess.Popen([sys.executable, "-m", "tests.support.host_peer", socket], cwd=ROOT)
+        try:
+            while not Path(socket).exists():
+                if server.poll() is not None:
+                    raise SystemExit("The process with onnxruntime ended; its messages stand above.")
+                time.sleep(0.05)
+            yield socket
+        finally:
+            server.kill()
+            server.wait()
+
+
+def _pytest(python: Path, site: Path, socket: str, arguments: list[str] | tuple[str, ...]) -> int:
     """Run pytest in the emulated Python; returns its exit code."""
-    variables = {"PYTHONPATH": str(site), "ORT_PY_HOST_PEER": str(place), "OPENBLAS_NUM_THREADS": "1"}
+    variables = {"PYTHONPATH": str(site), "ORT_PY_HOST_PEER": socket, "OPENBLAS_NUM_THREADS": "1"}
     variables |= {"LC_ALL": "C.UTF-8", "PYTHONDONTWRITEBYTECODE": "1"}
-    command = ["qemu-aarch64", "-L", str(FOLDER / "root"), str(python), *pytest_arguments(arguments, IMPOSSIBLE)]
+    command = ["qemu-aarch64", "-L", str(FOLDER / "root"), str(python)]
+    command += pytest_arguments(["-p", "tests.support.host_peer", *arguments], IMPOSSIBLE)
     return subprocess.run(command, cwd=ROOT, env=os.environ | variables, check=False).returncode
 
 

@@ -1,19 +1,16 @@
 """The common parts of the scripts that run tests on systems which this machine emulates.
 
-They set up wheels for another system, models, and an onnxruntime on this machine that the tests ask. Nothing here knows
-an emulator, nor which system is emulated.
+They set up wheels for another system and models, and choose tests. Nothing here knows an emulator, nor which system is
+emulated.
 """
 
 from __future__ import annotations
 
-import contextlib
 import os
 import shutil
 import subprocess
 import sys
-import tempfile
-import time
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 from pathlib import Path
 
 from workspace import ROOT, distributions
@@ -24,7 +21,6 @@ __all__ = [
     "build_wheels",
     "fetch_models",
     "missing_programs",
-    "peer",
     "pytest_arguments",
     "requirements",
 ]
@@ -74,12 +70,16 @@ def build_wheels(folder: Path, platform: str) -> None:
             subprocess.run(command, check=True, env=os.environ | chosen)
 
 
-def requirements() -> list[str]:
-    """Requirements of the tests, at the versions of `requirements/`."""
+def requirements(*more: str) -> list[str]:
+    """Requirements of the tests, at the versions of `requirements/`.
+
+    Args:
+        more: Names of some that not every system has.
+    """
     files = ("demo.txt", "dev.txt")
     lines = [line for one in files for line in (ROOT / "requirements" / one).read_text(encoding="utf-8").splitlines()]
     pinned = {line.partition("==")[0]: line.partition(" ")[0] for line in lines}
-    return [pin for name, pin in pinned.items() if name in LIBRARIES or name.startswith("pytest-")]
+    return [pin for name, pin in pinned.items() if name in LIBRARIES.union(more) or name.startswith("pytest-")]
 
 
 def fetch_models() -> None:
@@ -87,25 +87,8 @@ def fetch_models() -> None:
     subprocess.run([sys.executable, "-c", _FETCH], cwd=ROOT, check=True)
 
 
-@contextlib.contextmanager
-def peer() -> Iterator[Path]:
-    """A file that says where an onnxruntime on this machine answers."""
-    with tempfile.TemporaryDirectory() as folder:
-        place = Path(folder) / "peer"
-        server = subprocess.Popen([sys.executable, "-m", "tests.support.host_peer", str(place)], cwd=ROOT)
-        try:
-            while not place.exists():
-                if server.poll() is not None:
-                    raise SystemExit("The process with onnxruntime ended; its messages stand above.")
-                time.sleep(0.05)
-            yield place
-        finally:
-            server.kill()
-            server.wait()
-
-
 def pytest_arguments(arguments: Collection[str], impossible: Collection[str]) -> list[str]:
-    """Arguments behind the name of an interpreter that run tests, and ask the onnxruntime of `peer`.
+    """Arguments behind the name of an interpreter that run tests.
 
     Args:
         arguments: The tests, as one would write them for pytest.
@@ -116,6 +99,5 @@ def pytest_arguments(arguments: Collection[str], impossible: Collection[str]) ->
         at = given.index("-k")
         chosen.insert(0, f"({given[at + 1]})")
         del given[at : at + 2]
-    own = ["-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "tests.support.host_peer"]
-    own += ["-m", "not gpu and not nightly", *given]
+    own = ["-m", "pytest", "-q", "-p", "no:cacheprovider", "-m", "not gpu and not nightly", *given]
     return [*own, "-k", " and ".join(chosen)] if chosen else own

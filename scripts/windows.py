@@ -3,8 +3,8 @@
 It makes what `pip install` brings on Windows, in `build/windows`: the CPython that python.org offers for embedding, the
 wheels of this repository, and the wheels for Windows that pip finds for them; pip itself runs in that CPython. Without
 arguments it runs the demonstration and then `TESTS`, with arguments pytest. It needs a Debian, or an Ubuntu, with the
-packages `wine`, `wine64` and `gcc-mingw-w64-x86-64`, and PyPI; nothing outside `build/` changes. The tests ask an
-onnxruntime that runs on this machine. Wine is no Windows: it says little about files in use, and nothing about time.
+packages `wine`, `wine64` and `gcc-mingw-w64-x86-64`, and PyPI; nothing outside `build/` changes. Wine is no Windows: it
+says little about files in use, and nothing about time.
 """
 
 from __future__ import annotations
@@ -29,7 +29,6 @@ from elsewhere import (
     build_wheels,
     fetch_models,
     missing_programs,
-    peer,
     pytest_arguments,
     requirements,
 )
@@ -69,9 +68,8 @@ def main(arguments: list[str]) -> int:
         _packages()
         fetch_models()
         worst = 0 if arguments else _run(*DEMONSTRATION)
-        with peer() as place:
-            for chosen in [arguments] if arguments else TESTS:
-                worst = _run(*pytest_arguments(chosen, IMPOSSIBLE), ORT_PY_HOST_PEER=_windows(place)) or worst
+        for chosen in [arguments] if arguments else TESTS:
+            worst = _run(*pytest_arguments(chosen, IMPOSSIBLE)) or worst
         return worst
     finally:
         subprocess.run(["wineserver", "--kill"], env=_variables(), check=False)
@@ -93,14 +91,14 @@ def _variables() -> dict[str, str]:
     return os.environ | variables | {"ORT_PY_MODEL_CACHE": _windows(Path(cache))}
 
 
-def _run(*arguments: str, **variables: str) -> int:
+def _run(*arguments: str) -> int:
     """Run the Python in Wine and show what it writes; returns its exit code."""
     command = ["wine", str(FOLDER / "python" / "python.exe"), *arguments]
     # Through a pipe: Python does not start where Wine gives it a file to write to.
     with subprocess.Popen(
         command,
         cwd=ROOT,
-        env=_variables() | variables,
+        env=_variables(),
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
@@ -167,7 +165,7 @@ def _packages() -> None:
     build_wheels(own, "windows-x86_64")
     shutil.rmtree(all_wheels, ignore_errors=True)
     wish = ["download", "--quiet", "--quiet", "--dest", str(all_wheels), "--find-links", str(own)]
-    command = pip_for(windows("AMD64", "win_amd64"), PYTHON, *wish, "pip", *DISTRIBUTIONS, *requirements())
+    command = pip_for(windows("AMD64", "win_amd64"), PYTHON, *wish, "pip", *DISTRIBUTIONS, *requirements("onnxruntime"))
     subprocess.run(command, check=True)
     shutil.rmtree(FOLDER / "python" / "Lib", ignore_errors=True)
     (pip,) = all_wheels.glob("pip-*.whl")

@@ -1,21 +1,18 @@
 """onnxruntime in another process: for tests in an emulated process, in which onnxruntime's own wheel does not run.
 
-`python -m tests.support.host_peer FILE` serves the installed onnxruntime, and writes into the file where it answers. In
-the process of the tests, `-p tests.support.host_peer` puts a module `onnxruntime` in place whose objects are those of
-the server; the variable `ORT_PY_HOST_PEER` names the file. Arrays and plain values travel, everything else is referred
-to. This file knows nothing of emulators, nor of which parts of onnxruntime tests use.
+`python -m tests.support.host_peer SOCKET` serves the installed onnxruntime. In the process of the tests,
+`-p tests.support.host_peer` puts a module `onnxruntime` in place whose objects are those of the server; the variable
+`ORT_PY_HOST_PEER` names the socket. Arrays and plain values travel, everything else is referred to. This file knows
+nothing of emulators, nor of which parts of onnxruntime tests use.
 """
 
 from __future__ import annotations
 
-import json
 import os
-import secrets
 import sys
 import types
 from collections.abc import Callable
 from multiprocessing.connection import Client, Connection, Listener
-from pathlib import Path
 from threading import Thread
 from typing import Any, NamedTuple
 
@@ -24,7 +21,7 @@ import numpy as np
 __all__ = ["VARIABLE", "serve"]
 
 VARIABLE = "ORT_PY_HOST_PEER"
-"""Names the file that says where the server answers."""
+"""Names the socket of the server."""
 
 _PLAIN = (type(None), bool, int, float, str, bytes, np.ndarray, np.generic)
 
@@ -44,20 +41,11 @@ def _mapped(value: Any, change: Callable[[Any], Any]) -> Any:
     return change(value)
 
 
-def serve(file: str) -> None:
-    """Answer the processes that know the key in a file, each in a thread, until this process is ended.
-
-    Args:
-        file: Where the port and the key are written; emulated processes have no other kind of connection in common.
-    """
+def serve(socket: str) -> None:
+    """Answer the processes that connect to a socket, each in a thread, until this process is ended."""
     import onnxruntime
 
-    key = secrets.token_hex()
-    with Listener(("127.0.0.1", 0), authkey=key.encode()) as listener:
-        beside = Path(f"{file}.new")
-        beside.touch(mode=0o600)
-        beside.write_text(json.dumps([listener.address[1], key]), encoding="ascii")
-        beside.replace(file)
+    with Listener(socket) as listener:
         while True:
             Thread(target=_answer, args=(listener.accept(), [onnxruntime]), daemon=True).start()
 
@@ -120,11 +108,10 @@ def _asking(connection: Connection) -> Callable[..., Any]:
     return ask
 
 
-def _install(file: str) -> None:
+def _install(socket: str) -> None:
     """Put the module in place."""
-    port, key = json.loads(Path(file).read_text(encoding="ascii"))
     module: Any = types.ModuleType("onnxruntime")
-    root = _Remote(_asking(Client(("127.0.0.1", port), authkey=key.encode())), _Reference(0))
+    root = _Remote(_asking(Client(socket)), _Reference(0))
     module.__getattr__ = root.__getattr__
     sys.modules["onnxruntime"] = module
 
