@@ -17,6 +17,9 @@ import pytest
 # Sessions of tests must not fill the cache of whoever runs them; tests of the cache name a folder of their own.
 os.environ["ORT_PY_CACHE"] = "off"
 
+_NO_PRIVILEGE = 1314
+"""Windows' error where a process may not make symbolic links."""
+
 SLOWER_TIERS = ("models", "packaging", "slow", "gpu", "nightly")
 
 QUICK_FILES = 12
@@ -77,6 +80,17 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> Iterator[None]:
         elif len(calls) > LONG_TABLE and metafunc.function.__name__ not in WHOLE:
             share = 3
         calls[:] = [call for call in calls if not _place(call.id) % share] or calls[:1]
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call() -> Iterator[None]:
+    """Skip a test that makes a symbolic link where Windows wants a privilege for it."""
+    try:
+        yield
+    except OSError as error:
+        if getattr(error, "winerror", 0) == _NO_PRIVILEGE:
+            pytest.skip("this process may not make symbolic links")
+        raise
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
