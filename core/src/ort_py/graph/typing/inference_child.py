@@ -57,6 +57,12 @@ def serve(path: str) -> None:
 
 def _load(path: str) -> Any:
     """The extension module without the package around it, which would import NumPy and protobuf."""
+    if sys.platform == "win32":
+        import os
+
+        libraries = f"{os.path.dirname(path)}.libs"  # noqa: PTH120 - a Path would take longer to import than all else
+        if os.path.isdir(libraries):  # noqa: PTH112 - likewise
+            os.add_dll_directory(libraries)  # as the package does
     name = "onnx_cpp2py_export"
     loader = ExtensionFileLoader(name, path)
     module = loader.create_module(ModuleSpec(name, loader, origin=path))

@@ -76,13 +76,14 @@ class _Process:
 
     def __init__(self) -> None:
         extension = onnx.onnx_cpp2py_export.__file__
-        # A session of its own: Ctrl-C in a terminal is for the parent, which ends the child itself.
+        # A session or a console of its own: Ctrl-C in a terminal is for the parent, which ends the child itself.
         self._process = subprocess.Popen(  # noqa: S603 - this interpreter and a file of this package
             [sys.executable, "-I", "-S", str(Path(child.__file__)), str(extension)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             start_new_session=True,
+            creationflags=getattr(subprocess, "CREATE_NO_WINDOW", 0),
         )
 
     def ask(self, data: bytes, strict: bool, seconds: float | None) -> tuple[int, bytes] | None:

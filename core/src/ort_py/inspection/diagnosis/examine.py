@@ -122,6 +122,7 @@ def _run_child(address: str, seconds: float) -> _Ended:
                 stdout=file,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
+                creationflags=getattr(subprocess, "CREATE_NO_WINDOW", 0),
                 env={name: text for name, text in os.environ.items() if name not in _SWITCHES},
             )
             try:
