@@ -7,6 +7,8 @@ import shutil
 import socket
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 
@@ -84,6 +86,14 @@ def test_reading_leaves_the_identity(path: Path) -> None:
         assert file.read() == b"first"
         assert FileIdentity.of_open(file) == former == identity(path)
     assert FileSnapshot(str(path)).holds()
+
+
+def test_windows_knows_a_file_by_when_it_was_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Python 3.12 and newer have another ctime there for an open file than for its path (python/cpython#157671)."""
+    monkeypatch.setattr(files, "_WINDOWS", True)
+    known = {"st_dev": 1, "st_ino": 2, "st_size": 3, "st_mtime_ns": 4, "st_birthtime_ns": 5}
+    path, opened = SimpleNamespace(**known, st_ctime_ns=5), SimpleNamespace(**known, st_ctime_ns=6)
+    assert FileIdentity.of(cast("os.stat_result", path)) == FileIdentity.of(cast("os.stat_result", opened))
 
 
 def test_content_tells_what_no_time_can(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

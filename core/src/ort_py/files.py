@@ -15,6 +15,7 @@ from __future__ import annotations
 import contextlib
 import os
 import stat
+import sys
 import time
 from typing import BinaryIO, NamedTuple
 
@@ -24,6 +25,7 @@ _RACY_NS = 2_000_000_000
 """Two seconds: the coarsest time of writing that a file system has."""
 
 _READ_AT_ONCE = 4 << 20
+_WINDOWS = sys.platform == "win32"
 
 
 class FileIdentity(NamedTuple):
@@ -44,7 +46,10 @@ class FileIdentity(NamedTuple):
     @staticmethod
     def of(status: os.stat_result) -> FileIdentity:
         """Identity from what the system says about a file."""
-        return FileIdentity(status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
+        last = status.st_ctime_ns
+        if _WINDOWS:  # there, `os.fstat` and `os.stat` have different times at this place (python/cpython#157671)
+            last = getattr(status, "st_birthtime_ns", last)
+        return FileIdentity(status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, last)
 
     @staticmethod
     def of_open(file: BinaryIO) -> FileIdentity:
