@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -43,6 +44,7 @@ def test_listing_as_json(folder: Path, call: Call) -> None:
     assert report["bytes"] == sum(entry["bytes"] for entry in report["entries"])
 
 
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no such names of files")
 def test_names_of_models_cannot_steer_the_terminal(tmp_path: Path, save: Save, call: Call) -> None:
     """A file may be called anything."""
     options = ort_py.SessionOptions()

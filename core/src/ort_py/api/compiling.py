@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import os
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from ort_py.api.session_arguments import session_options
+from ort_py.api.workplace import folder_beside
 from ort_py.cache.compiled_file import write_compiled
 from ort_py.cache.store import CacheStore
 from ort_py.cache.writing import process_queue
@@ -148,8 +148,8 @@ def compile_with(
     _expect_names(source, target)
     options = _options(source, sess_options)
     tell = progress or (lambda text: None)
-    with tempfile.TemporaryDirectory(prefix=".ort-py-", dir=target.parent) as folder:
-        store = CacheStore(Path(folder) / "compiled", sys.maxsize, self_contained=True)
+    with folder_beside(target) as folder:
+        store = CacheStore(folder / "compiled", sys.maxsize, self_contained=True)
 
         def opened() -> Engine:
             return open_engine(source, options, providers, provider_options, fallback_enabled=False, store=store)

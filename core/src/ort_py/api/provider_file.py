@@ -6,13 +6,13 @@
 from __future__ import annotations
 
 import contextlib
-import tempfile
 import time
 from pathlib import Path
 from typing import Any
 
 from ort_py.api.compiling import CompileReport
 from ort_py.api.session_arguments import session_options
+from ort_py.api.workplace import folder_beside
 from ort_py.discovery import default_catalog
 from ort_py.engine.opening import open_engine
 from ort_py.engine.recipe import ProviderArgument
@@ -43,8 +43,8 @@ def write_provider_file(
     record = next((one for one in catalog.records() if one.name == provider and not others), None)
     if target.exists():
         raise InvalidArgument(f"'{target}' exists already.", fix="Remove it, or choose another name.")
-    with tempfile.TemporaryDirectory(prefix=".ort-py-", dir=target.parent) as folder:
-        made = Path(folder) / target.name
+    with folder_beside(target) as folder:
+        made = folder / target.name
         writer = record.factory.file_writer(made) if record is not None and record.factory is not None else None
         if writer is None:
             raise InvalidArgument(
@@ -69,7 +69,7 @@ def write_provider_file(
                 why=why,
                 fix="Fix sizes with --fix, or leave out these operators.",
             )
-        written = [one.replace(target.parent / one.name) for one in sorted(Path(folder).iterdir(), key=made.__eq__)]
+        written = [one.replace(target.parent / one.name) for one in sorted(folder.iterdir(), key=made.__eq__)]
     size = sum(one.stat().st_size for top in written for one in (top, *top.rglob("*")) if one.is_file())
     nodes, parts = dict(assignment.counts()), {target.suffix[1:]: size}
     return CompileReport(str(target), size, nodes, parts, time.monotonic() - start)

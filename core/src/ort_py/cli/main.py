@@ -15,6 +15,7 @@ import sys
 import traceback
 import warnings
 from collections.abc import Iterator, Sequence
+from errno import EINVAL
 from typing import Any, TextIO
 
 from ort_py import __version__
@@ -59,17 +60,24 @@ def main(arguments: Sequence[str] | None = None) -> int:
             sys.stdout.flush()
         except SystemExit as stop:
             return stop.code if isinstance(stop.code, int) else FAILED
-        except BrokenPipeError:
-            # The reader of our output has closed it, e.g. `| head`. Python would complain again while it exits.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            return 0
         except KeyboardInterrupt:
             tell("interrupted")
             return INTERRUPTED
         except Exception as error:
+            if _has_no_reader(error):  # its reader has closed our output, e.g. `| head`
+                # Python would complain again while it exits.
+                os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+                return 0
             _show_failure(error, with_traceback=parsed.traceback)
             return FAILED
         return code
+
+
+def _has_no_reader(error: Exception) -> bool:
+    """Whether a pipe that was written to is closed. Windows reports it as an invalid argument, of no file."""
+    if isinstance(error, BrokenPipeError):
+        return True
+    return sys.platform == "win32" and isinstance(error, OSError) and (error.errno, error.filename) == (EINVAL, None)
 
 
 def _parser(given: Sequence[str]) -> argparse.ArgumentParser:
