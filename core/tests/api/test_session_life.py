@@ -16,7 +16,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import ort_py
-from core.tests.small_models import CPU, RELU, model_bytes, open_model
+from core.tests.small_models import CPU, RELU, external_model, model_bytes, open_model
 from ort_py import InferenceSession, InvalidArgument, SessionOptions
 
 X = np.array([[-1.0, 2.0, -3.0]], np.float32)
@@ -319,3 +319,13 @@ def test_a_closed_session_holds_no_weights_of_bytes() -> None:
         tracemalloc.stop()
     assert used - left > len(data) * 0.9
     assert left < len(data) / 4
+
+
+def test_files_of_a_closed_session_can_be_replaced(tmp_path: pathlib.Path) -> None:
+    """Also on Windows, which keeps a file as long as it is mapped."""
+    path = external_model(tmp_path / "models")
+    session = InferenceSession(path, providers=CPU)
+    session.run(None, {"x": np.zeros(4096, np.float32)})
+    session.close()
+    for file in list(path.parent.iterdir()):
+        file.rename(file.with_name(f"{file.name}.old"))

@@ -35,6 +35,9 @@ TEXT = """g (float[N, 3] x, bool b) => (float[N, 3] y) <float[3] c = {1, 2, 3}> 
 FEED = {"x": X, "b": np.array(True)}
 
 
+files_may_go = pytest.mark.skipif(os.name == "nt", reason="Windows keeps files that are mapped")
+
+
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
     """A model's file, written some time ago."""
@@ -467,6 +470,7 @@ def test_external_data_stays_where_it_is(external: Path, options: ort_py.Session
     assert entry.stat().st_size < 8192
 
 
+@files_may_go
 def test_external_data_that_changed_is_a_miss(external: Path, options: ort_py.SessionOptions) -> None:
     """Written again, of the same size."""
     opened(external, options)
@@ -576,6 +580,7 @@ def test_sessions_of_one_entry_share_its_constants(tmp_path: Path, options: ort_
     assert keys[0] == keys[1] != []
 
 
+@files_may_go
 def test_external_data_that_is_gone_raises_as_loading_does(external: Path, options: ort_py.SessionOptions) -> None:
     opened(external, options)
     external.with_name("data.bin").unlink()
@@ -583,6 +588,7 @@ def test_external_data_that_is_gone_raises_as_loading_does(external: Path, optio
         opened(external, options)
 
 
+@files_may_go
 def test_the_cache_is_no_way_out_of_the_folder(external: Path, options: ort_py.SessionOptions, tmp_path: Path) -> None:
     """A link where the file was, to the very same file: refused, as without a cache."""
     opened(external, options)
@@ -596,6 +602,7 @@ def test_the_cache_is_no_way_out_of_the_folder(external: Path, options: ort_py.S
 # -- damage ----------------------------------------------------------------------------------------------------
 
 
+@files_may_go
 def test_damage_anywhere_is_a_miss(
     path: Path, options: ort_py.SessionOptions, folder: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -729,6 +736,7 @@ def test_processes_that_start_at_once_agree(path: Path, folder: Path) -> None:
     assert len(list(folder.iterdir())) == 1
 
 
+@files_may_go
 def test_a_cached_session_works_after_its_entry_is_gone(
     path: Path, options: ort_py.SessionOptions, folder: Path
 ) -> None:

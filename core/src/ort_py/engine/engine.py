@@ -9,7 +9,9 @@ session that changes its providers builds another engine, and the former one han
 
 from __future__ import annotations
 
+import gc
 import os
+import sys
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeAlias
@@ -454,6 +456,8 @@ class Engine:
         self.assembled, self._assembler, self._model = None, None, None
         self.recipe = self.recipe.closed()
         self.providers.close()
+        if sys.platform == "win32":  # it keeps files that are mapped, here by graphs, which are cycles
+            gc.collect()
 
     def _settle(self) -> None:
         """Wait for runs in programs that were replaced: nothing may be released before."""
