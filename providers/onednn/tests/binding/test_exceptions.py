@@ -11,27 +11,34 @@ from typing import Any
 
 import pytest
 
+from ort_py_onednn.binding import exceptions, structured_exceptions
 from ort_py_onednn.binding._dnnl import ffi
 from ort_py_onednn.binding.constants import Status
 from ort_py_onednn.binding.engine import engine
 from ort_py_onednn.binding.exceptions import Guarded, guarded
-from ort_py_onednn.binding.library import open_library
+from ort_py_onednn.binding.library import find, open_library
+from ort_py_onednn.binding.windows import WINDOWS
+
+_RUNTIME, _BAD_ALLOC, _LENGTH_ERROR = (
+    ("msvcp140.dll", "?_Xbad_alloc@std@@YAXXZ", "?_Xlength_error@std@@YAXPEBD@Z")
+    if WINDOWS
+    else ("libstdc++.so.6", "_ZSt17__throw_bad_allocv", "_ZSt20__throw_length_errorPKc")
+)
+"""A C++ runtime, and functions of it that throw."""
 
 
 def _thrower(name: str, kind: str) -> Any:
-    """A function of the C++ runtime that throws."""
-    runtime = ctypes.CDLL("libstdc++.so.6")
-    return ffi.cast(kind, ctypes.cast(getattr(runtime, name), ctypes.c_void_p).value)
+    find()  # on Windows it opens the runtime from where it is
+    return ffi.cast(kind, ctypes.cast(getattr(ctypes.CDLL(_RUNTIME), name), ctypes.c_void_p).value)
 
 
 class _Functions:
     """Stands for the library: only what begins with its name is guarded."""
 
-    mprotect = staticmethod(open_library().c.mprotect)
-    dnnl_none = _thrower("_ZSt17__throw_bad_allocv", "int(*)(void)")
-    dnnl_many = _thrower("_ZSt17__throw_bad_allocv", f"int(*)({', '.join(['int'] * 17)})")
-    dnnl_other = _thrower("_ZSt20__throw_length_errorPKc", "int(*)(char *)")
-    dnnl_version = _thrower("_ZSt17__throw_bad_allocv", "int(*)(void)")
+    dnnl_none = _thrower(_BAD_ALLOC, "int(*)(void)")
+    dnnl_many = _thrower(_BAD_ALLOC, f"int(*)({', '.join(['int'] * 17)})")
+    dnnl_other = _thrower(_LENGTH_ERROR, "int(*)(char *)")
+    dnnl_version = _thrower(_BAD_ALLOC, "int(*)(void)")
 
     def __init__(self) -> None:
         def weighed(*given: float) -> int:
@@ -77,10 +84,11 @@ def test_the_engine_uses_it() -> None:
     assert c.omp_set_num_threads == raw.omp_set_num_threads
 
 
-def test_functions_are_as_they_were_without_executable_memory() -> None:
-    refused = _Functions()
-    refused.mprotect = lambda *_: -1
-    assert guarded(refused) is refused
+def test_functions_are_as_they_were_without_executable_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(exceptions, "executable", lambda _: 0)
+    monkeypatch.setattr(structured_exceptions, "placed", lambda *_: 0)
+    raw = _Functions()
+    assert guarded(raw) is raw
 
 
 _CHILD = """
@@ -126,6 +134,7 @@ print("failed", failed)
 """
 
 
+@pytest.mark.skipif(WINDOWS, reason="Windows limits no process's address space")
 def test_short_memory_ends_no_process(tmp_path: Path) -> None:
     """In little memory primitives are made, or an error says why not; and with memory again they are made."""
     program = tmp_path / "child.py"

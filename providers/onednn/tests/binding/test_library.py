@@ -7,6 +7,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import _cffi_backend
 import pytest
 
 from ort_py_onednn.binding import library
@@ -14,8 +15,7 @@ from ort_py_onednn.binding._dnnl import ffi
 
 
 def _opened_as(monkeypatch: pytest.MonkeyPatch, version: Any) -> library.Library | library.Missing:
-    fake = SimpleNamespace(dlopen=lambda *_: SimpleNamespace(dnnl_version=lambda: version))
-    monkeypatch.setattr("ort_py_onednn.binding._dnnl.ffi", fake)
+    monkeypatch.setattr(library, "_load", lambda _: SimpleNamespace(dnnl_version=lambda: version))
     return library._opened("/somewhere/libdnnl.so.3")
 
 
@@ -36,36 +36,52 @@ def test_a_variable_names_the_file(monkeypatch: pytest.MonkeyPatch) -> None:
     assert found.path == path
 
 
-def test_the_package_of_our_own_wheel_comes_first(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+@pytest.fixture
+def opened(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Files that are opened; none is, in truth."""
+    found: list[str] = []
+
+    def note(path: str) -> library.Missing:
+        found.append(path)
+        return library.Missing("", "")
+
+    monkeypatch.delenv(library.VARIABLE, raising=False)
+    monkeypatch.setattr(library, "_opened", note)
+    return found
+
+
+def test_the_package_of_our_own_wheel_comes_first(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, opened: list[str]
+) -> None:
     """It is found where imports would find it, and is not imported."""
     package = tmp_path / "ort_py_onednn_native"
     package.mkdir()
     (package / "__init__.py").write_text("raise AssertionError('it was imported')", encoding="utf-8")
-    (package / library.SONAME).symlink_to(library.open_library().path)
-    monkeypatch.delenv(library.VARIABLE, raising=False)
+    (package / library.SONAME).touch()
     monkeypatch.syspath_prepend(tmp_path)
-    found = library._find()
-    assert isinstance(found, library.Library)
-    assert found.path == str(package / library.SONAME)
+    library._find()
+    assert opened == [str(package / library.SONAME)]
 
 
-def test_without_our_own_wheel_another_one_is_found(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_without_our_own_wheel_another_one_is_found(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, opened: list[str]
+) -> None:
     """A package without the file, as after an interrupted installation, is passed over."""
     (tmp_path / "ort_py_onednn_native").mkdir()
     (tmp_path / "ort_py_onednn_native/__init__.py").write_text("", encoding="utf-8")
-    (tmp_path / "prefix/lib").mkdir(parents=True)
-    (tmp_path / "prefix/lib" / library.SONAME).symlink_to(library.open_library().path)
-    monkeypatch.delenv(library.VARIABLE, raising=False)
+    file = tmp_path / "prefix" / library._FOLDER / library.SONAME
+    file.parent.mkdir(parents=True)
+    file.touch()
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setattr("sys.prefix", str(tmp_path / "prefix"))
-    found = library._find()
-    assert isinstance(found, library.Library)
-    assert found.path == str(tmp_path / "prefix/lib" / library.SONAME)
+    library._find()
+    assert opened == [str(file)]
 
 
 def test_the_wheel_of_another_environment_is_found(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Its record says where the file lies, relative to the folder of `sys.path` that has the record."""
-    record = tmp_path / "other/lib/python3/site-packages/onednn_cpu_gomp-2023.2.0.dist-info"
+    name = f"{library._WHEEL.replace('-', '_')}-2023.2.0.dist-info"
+    record = tmp_path / "other/lib/python3/site-packages" / name
     record.mkdir(parents=True)
     (record / "RECORD").write_text(
         f"../../{library.SONAME}.2,,\n../../{library.SONAME},sha256=abc,5\n", encoding="utf-8"
@@ -75,6 +91,19 @@ def test_the_wheel_of_another_environment_is_found(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr("sys.prefix", str(tmp_path))
     monkeypatch.setattr("sys.base_prefix", str(tmp_path))
     assert (tmp_path / "other/lib").resolve() in list(library._folders())
+
+
+def test_runtimes_of_microsoft_are_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On Windows: the fix names the package, and what the system may have."""
+
+    def load(_: str) -> Any:
+        raise library.MissingRuntime("vcomp140.dll: it is not there")
+
+    monkeypatch.setattr(library, "_load", load)
+    found = library._opened("somewhere/dnnl.dll")
+    assert isinstance(found, library.Missing)
+    assert "somewhere/dnnl.dll needs Microsoft's C++ and OpenMP runtimes: vcomp140.dll" in found.reason
+    assert "pip install msvc-runtime" in found.fix
 
 
 def test_a_variable_that_names_no_file(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -94,14 +123,13 @@ def test_a_file_that_is_no_library(monkeypatch: pytest.MonkeyPatch, tmp_path: Pa
     found = library._find()
     assert isinstance(found, library.Missing)
     assert "does not load" in found.reason
-    assert "pip install onednn-cpu-gomp" in found.fix
+    assert found.fix == library.INSTALL
 
 
-def test_a_library_without_the_functions(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ort_py_onednn.binding._dnnl.ffi", SimpleNamespace(dlopen=lambda *_: SimpleNamespace()))
-    found = library._opened("/somewhere/libdnnl.so.3")
-    assert isinstance(found, library.Missing)
-    assert found.reason.endswith("is not oneDNN")
+def test_a_library_without_the_functions() -> None:
+    """Python's own back end of cffi stands for any."""
+    path = _cffi_backend.__file__
+    assert library._opened(path) == library.Missing(f"{path} is not oneDNN", library.INSTALL)
 
 
 def test_another_major_version(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -121,10 +149,10 @@ def test_another_threading_runtime(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_openmp_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     """The wheel does not bring libgomp: the fix names the system's package."""
 
-    def dlopen(*_: Any) -> Any:
+    def load(_: str) -> Any:
         raise OSError("libgomp.so.1: cannot open shared object file: No such file or directory")
 
-    monkeypatch.setattr("ort_py_onednn.binding._dnnl.ffi", SimpleNamespace(dlopen=dlopen))
+    monkeypatch.setattr(library, "_load", load)
     found = library._opened("/somewhere/libdnnl.so.3")
     assert isinstance(found, library.Missing)
     assert "needs the system's OpenMP runtime" in found.reason
@@ -134,19 +162,19 @@ def test_openmp_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_nothing_is_installed(monkeypatch: pytest.MonkeyPatch) -> None:
     """Neither a wheel nor a system library: what to install."""
 
-    def dlopen(*_: Any) -> Any:
+    def load(_: str) -> Any:
         raise OSError("libdnnl.so.3: cannot open shared object file: No such file or directory")
 
     monkeypatch.delenv(library.VARIABLE, raising=False)
     monkeypatch.setattr(library, "_folders", lambda: iter(()))
-    monkeypatch.setattr("ort_py_onednn.binding._dnnl.ffi", SimpleNamespace(dlopen=dlopen))
+    monkeypatch.setattr(library, "_load", load)
     found = library._find()
-    assert found == library.Missing(
-        "there is no libdnnl.so.3: neither beside this Python nor in the system's folders", library.INSTALL
-    )
+    assert isinstance(found, library.Missing)
+    assert found.reason.startswith(f"there is no {library.SONAME}: neither beside this Python nor in ")
+    assert found.fix == library.INSTALL
 
 
-@pytest.mark.parametrize(("system", "machine"), [("darwin", "arm64"), ("win32", "AMD64"), ("linux", "aarch64")])
+@pytest.mark.parametrize(("system", "machine"), [("darwin", "arm64"), ("win32", "ARM64"), ("linux", "aarch64")])
 def test_other_platforms(monkeypatch: pytest.MonkeyPatch, system: str, machine: str) -> None:
     """A reason that names the platform."""
     monkeypatch.setattr("sys.platform", system)

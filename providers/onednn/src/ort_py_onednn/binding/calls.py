@@ -1,9 +1,10 @@
 """A list of C calls that runs without the interpreter: one call from Python for a whole region.
 
 A `CallList` is an array of records, each a function's address and up to four arguments. A loop of 53 bytes of machine
-code, written out below, calls one after the other and stops at the first that fails. oneDNN generates its own code in
-the same way, so wherever it runs this does; should the system refuse executable memory all the same, the loop is
-Python's, and gives the same results. Calls that come again and again are records again and again: see `Repeated`.
+code, written out below and for Windows in `win64`, calls one after the other and stops at the first that fails. oneDNN
+generates its own code in the same way, so wherever it runs this does; should the system refuse executable memory all
+the same, the loop is Python's, and gives the same results. Calls that come again and again are records again and again:
+see `Repeated`.
 """
 
 from __future__ import annotations
@@ -17,9 +18,9 @@ from typing import Any
 import numpy as np
 
 from ort_py.lazy_dataclass import dataclass
+from ort_py_onednn.binding import win64, windows
 from ort_py_onednn.binding._dnnl import ffi
 from ort_py_onednn.binding.executable import executable
-from ort_py_onednn.binding.library import open_library
 from ort_py_onednn.binding.status import check
 
 __all__ = ["Call", "CallList", "Repeated", "native_loop"]
@@ -85,7 +86,7 @@ class Repeated:
 @functools.cache
 def native_loop() -> int:
     """Address of the loop; 0 where the system allows no executable memory."""
-    return executable(_LOOP, open_library().c.mprotect)
+    return windows.placed(*win64.loop()) if windows.WINDOWS else executable(_LOOP)
 
 
 class CallList:

@@ -117,8 +117,9 @@ void omp_set_num_threads(int count);
 int omp_get_max_threads(void);
 int omp_pause_resource_all(int kind);
 void GOMP_parallel(void *function, void *data, unsigned threads, unsigned flags);
+void _vcomp_set_num_threads(int count);
+void _vcomp_fork(int parallel, int count, void *function, void *argument);
 
-int mprotect(void *address, size_t length, int protection);
 void *memcpy(void *target, const void *source, size_t count);
 void *memset(void *target, int byte, size_t count);
 """

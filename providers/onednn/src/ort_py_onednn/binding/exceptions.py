@@ -7,6 +7,8 @@ tables of the usual form define where execution continues after an exception: DW
 area (Itanium C++ ABI, exception handling, level 2). They are registered with the unwinder that the library is linked
 with.
 
+Windows has tables of another form: see `structured_exceptions`.
+
 What is thrown in another thread of OpenMP cannot be caught here. Where the system allows no executable memory, the
 functions are called as they are.
 """
@@ -19,8 +21,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from ort_py.lazy_dataclass import dataclass
+from ort_py_onednn.binding import structured_exceptions
 from ort_py_onednn.binding._dnnl import ffi
 from ort_py_onednn.binding.executable import executable, keep_until_exit
+from ort_py_onednn.binding.windows import WINDOWS
 
 __all__ = ["Guarded", "guarded"]
 
@@ -66,14 +70,20 @@ def guarded(raw: Any) -> Any:
         The functions, with the names that they have; `raw` itself where nothing can be caught.
     """
     functions = {name: function for name in dir(raw) if (function := _throwing(raw, name)) is not None}
+    if WINDOWS:
+        targets = {name: (_place(one), len(ffi.typeof(one).args)) for name, one in functions.items()}
+        found = structured_exceptions.stubs(targets)
+        return Guarded(raw, found) if found else raw
     try:
         runtime, unwinder = ctypes.CDLL("libstdc++.so.6"), ctypes.CDLL("libgcc_s.so.1")
         register = unwinder.__register_frame
-        found = [_address(runtime, name) for name in ("__cxa_begin_catch", "__cxa_end_catch", "__gxx_personality_v0")]
+        begin, end, personality = (
+            _address(runtime, name) for name in ("__cxa_begin_catch", "__cxa_end_catch", "__gxx_personality_v0")
+        )
         bad_alloc = ctypes.addressof(ctypes.c_void_p.in_dll(runtime, "_ZTISt9bad_alloc"))
     except (OSError, AttributeError, ValueError):
         return raw  # another C++ runtime
-    frames = [_Frame.made(words, found[0], found[1]) for words in (0, _STACK)]
+    frames = [_Frame.made(words, begin, end) for words in (0, _STACK)]
     code, starts = b"", []
     for frame in frames:
         starts.append(len(code))
@@ -81,13 +91,12 @@ def guarded(raw: Any) -> Any:
     stubs: dict[str, int] = {}
     for name, function in functions.items():
         stubs[name] = len(code)
-        target = int(ffi.cast("intptr_t", function))
         place = starts[_stack_words(function) > 0]
-        code += _padded(_stub(target, place - len(code)), _STUB)
-    base = executable(code, raw.mprotect)
+        code += _padded(_stub(_place(function), place - len(code)), _STUB)
+    base = executable(code)
     if not base:
         return raw
-    tables = _tables(frames, [base + start for start in starts], found[2], bad_alloc)
+    tables = _tables(frames, [base + start for start in starts], personality, bad_alloc)
     keep_until_exit(tables)  # they stay registered
     register.argtypes, register.restype = [ctypes.c_void_p], None
     register(tables.begin)
@@ -101,6 +110,10 @@ def _throwing(raw: Any, name: str) -> Any:
         return getattr(raw, name)
     except AttributeError:  # of another version
         return None
+
+
+def _place(function: Any) -> int:
+    return int(ffi.cast("intptr_t", function))
 
 
 def _address(library: ctypes.CDLL, name: str) -> int:

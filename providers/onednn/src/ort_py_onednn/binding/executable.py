@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import ctypes
 import mmap
-from typing import Any
 
+from ort_py_onednn.binding import win64, windows
 from ort_py_onednn.binding._dnnl import ffi
 
 __all__ = ["executable", "keep_until_exit"]
@@ -20,20 +20,24 @@ def keep_until_exit(owner: object) -> None:
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(owner))
 
 
-def executable(code: bytes, mprotect: Any) -> int:
-    """Put code where it can run, for as long as the process lives.
+def executable(code: bytes) -> int:
+    """Put a function where C code can call it, for as long as the process lives.
 
     Args:
-        code: At most a page.
-        mprotect: The system's function.
+        code: The function, for System V: at most a page, with up to four arguments, which are no floats.
 
     Returns:
         Its address; 0 where the system allows no executable memory.
     """
+    if windows.WINDOWS:
+        return windows.placed(*win64.entered(code))
     memory = mmap.mmap(-1, mmap.PAGESIZE, prot=mmap.PROT_READ | mmap.PROT_WRITE)
     memory.write(code)
     place = ffi.from_buffer(memory)
-    if mprotect(place, mmap.PAGESIZE, mmap.PROT_READ | mmap.PROT_EXEC):
+    address = int(ffi.cast("intptr_t", place))
+    protect = ctypes.CDLL(None).mprotect
+    protect.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
+    if protect(address, mmap.PAGESIZE, mmap.PROT_READ | mmap.PROT_EXEC):
         return 0
     keep_until_exit(memory)
-    return int(ffi.cast("intptr_t", place))
+    return address

@@ -55,13 +55,13 @@ _CLEAN = bytes.fromhex(
 
 @functools.cache
 def _cleaner(library: Library) -> int:
-    return executable(_CLEAN, library.c.mprotect)
+    return executable(_CLEAN)
 
 
 @functools.cache
 def _collector(library: Library) -> int:
     """Address of the function; 0 where the system allows no executable memory."""
-    return executable(_COLLECT, library.c.mprotect)
+    return executable(_COLLECT)
 
 
 def can_look(library: Library) -> bool:
@@ -118,5 +118,4 @@ class Flags:
         threads = allowed(threads) if self._library.threaded else 1
         if threads == 1:
             return function, (argument,), False
-        parallel = ffi.addressof(self._library.c, "GOMP_parallel")
-        return parallel, (function, argument, threads, 0), False
+        return self._library.c.GOMP_parallel, (function, argument, threads, 0), False

@@ -149,12 +149,8 @@ _CODE: Mapping[tuple[Element, Element], bytes] = {
 @functools.cache
 def _functions(library: Library) -> Mapping[tuple[Element, Element], int]:
     """Address of the code for each pair of types; none where there can be no code."""
-    start = placed(library, b"".join(_CODE.values()))
-    found: dict[tuple[Element, Element], int] = {}
-    for kinds, code in _CODE.items() if start else ():
-        found[kinds] = start
-        start += len(code)
-    return found
+    found = {kinds: placed(library, code) for kinds, code in _CODE.items()}
+    return found if all(found.values()) else {}
 
 
 def converts(library: Library, source: Element, target: Element) -> bool:

@@ -20,16 +20,21 @@ from typing import Any
 from ort_py.errors import EPFail
 from ort_py.installed import installed_distributions, normalise_distribution
 from ort_py.lazy_dataclass import dataclass
+from ort_py_onednn.binding.windows import WINDOWS
 
-__all__ = ["VARIABLE", "Library", "Missing", "find", "open_library"]
+__all__ = ["VARIABLE", "Library", "Missing", "MissingRuntime", "find", "open_library", "recorded"]
 
 VARIABLE = "ORT_PY_ONEDNN_LIBRARY"
 _PACKAGE = "ort_py_onednn_native"
 """The package that holds nothing but the library: `native/onednn` makes it."""
-_WHEEL = "onednn-cpu-gomp"
-SONAME = "libdnnl.so.3"
-INSTALL = "pip install onednn-cpu-gomp"
+SONAME, _WHEEL, _FOLDER = (
+    ("dnnl.dll", "onednn-cpu-vcomp", "Library/bin") if WINDOWS else ("libdnnl.so.3", "onednn-cpu-gomp", "lib")
+)
+"""The library's file, the distribution that has it, and the folder of an environment that it is in."""
+
+INSTALL = f"pip install {_WHEEL}"
 _OPENMP = "libgomp.so.1"
+_PLATFORMS = {("linux", "x86_64"), ("linux", "AMD64"), ("win32", "AMD64")}
 _RUNTIMES = {1: "sequential", 2: "OpenMP", 4: "TBB", 8: "a thread pool of the application"}
 _ISA = {
     0x1: "SSE4.1",
@@ -111,9 +116,10 @@ def open_library() -> Library:
 
 
 def _find() -> Library | Missing:
-    if sys.platform != "linux" or platform.machine() not in {"x86_64", "AMD64"}:
+    if (sys.platform, platform.machine()) not in _PLATFORMS:
         return Missing(
-            f"this package binds oneDNN on Linux x86-64 only; this is {sys.platform} on {platform.machine()}",
+            "this package binds oneDNN on Linux and Windows on x86-64 only; "
+            f"this is {sys.platform} on {platform.machine()}",
             "use another CPU provider, for instance `pip install ort-py-openvino`",
         )
     with _brief_spinning():
@@ -128,6 +134,8 @@ def _find() -> Library | Missing:
             path = folder / SONAME
             if path.is_file():
                 return _opened(str(path))
+        if WINDOWS:
+            return Missing(f"there is no {SONAME}: neither beside this Python nor in a folder of PATH", INSTALL)
         found = _opened(SONAME)
     if isinstance(found, Missing) and "cannot open shared object file" in found.reason and SONAME in found.reason:
         return Missing(f"there is no {SONAME}: neither beside this Python nor in the system's folders", INSTALL)
@@ -141,14 +149,24 @@ def _folders() -> Iterator[Path]:
         yield Path(place)
     for prefix in (sys.prefix, os.environ.get("CONDA_PREFIX"), site.getuserbase(), sys.base_prefix):
         if prefix:
-            yield Path(prefix) / "lib"
-    # Where packages are read from another environment, or were installed to a folder of their own.
+            yield Path(prefix, _FOLDER)
+    for path in recorded(_WHEEL, SONAME):
+        yield path.parent
+    if WINDOWS:
+        yield from map(Path, filter(None, os.environ.get("PATH", "").split(os.pathsep)))
+
+
+def recorded(wheel: str, name: str) -> Iterator[Path]:
+    """Files of a name that distributions say they installed.
+
+    Packages may be read from another environment, or may have been installed to a folder of their own.
+    """
     for found in installed_distributions():
-        if normalise_distribution(found.folder_name) == _WHEEL:
+        if normalise_distribution(found.folder_name) == wheel:
             for line in (found.read_text("RECORD") or "").splitlines():
-                name = line.partition(",")[0]
-                if name.rpartition("/")[2] == SONAME:
-                    yield Path(found.location, name).resolve().parent
+                path = line.partition(",")[0]
+                if path.rpartition("/")[2] == name:
+                    yield Path(found.location, path).resolve()
 
 
 class _brief_spinning:  # noqa: N801 - a context manager used as a word
@@ -168,13 +186,32 @@ class _brief_spinning:  # noqa: N801 - a context manager used as a word
             os.environ.pop("GOMP_SPINCOUNT", None)
 
 
+class MissingRuntime(OSError):
+    """A runtime that the library is linked with cannot be opened."""
+
+
+def _load(path: str) -> Any:
+    """The functions of the library and of its OpenMP runtime. Both stay in the process."""
+    if WINDOWS:
+        from ort_py_onednn.binding.dlls import opened
+
+        return opened(path)
+    from ort_py_onednn.binding._dnnl import ffi
+    from ort_py_onednn.binding.joined import Joined
+
+    return Joined(ffi.dlopen(path, os.RTLD_NOW | os.RTLD_LOCAL | os.RTLD_NODELETE))
+
+
 def _opened(path: str) -> Library | Missing:
     try:
-        from ort_py_onednn.binding._dnnl import ffi
+        c = _load(path)
     except ImportError as error:
         return Missing(f"cffi's run-time part does not load: {error}", "pip install cffi")
-    try:
-        c = ffi.dlopen(path, os.RTLD_NOW | os.RTLD_LOCAL | os.RTLD_NODELETE)
+    except MissingRuntime as error:
+        return Missing(
+            f"{path} needs Microsoft's C++ and OpenMP runtimes: {error}",
+            "pip install msvc-runtime, or install the Microsoft Visual C++ Redistributable",
+        )
     except OSError as error:
         if _OPENMP in str(error):
             return Missing(

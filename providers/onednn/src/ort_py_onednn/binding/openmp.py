@@ -78,7 +78,7 @@ def guard_forks(library: Library) -> None:
             return
         _guarded = True
     gate.guard()
-    if not library.threaded:
+    if not library.threaded or not hasattr(os, "register_at_fork"):
         return
     c: Any = library.c
     try:

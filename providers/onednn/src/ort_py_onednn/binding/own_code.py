@@ -71,15 +71,15 @@ _PREPARE = bytes.fromhex(
 @functools.cache
 def _prepare(library: Library) -> int:
     """Address of `_PREPARE`; 0 where the CPU lacks instructions, or the system allows no executable memory."""
-    probe = executable(_PROBE, library.c.mprotect)
+    probe = executable(_PROBE)
     if not probe or not ffi.cast("int (*)(void)", probe)():
         return 0
-    return executable(_PREPARE, library.c.mprotect)
+    return executable(_PREPARE)
 
 
 def placed(library: Library, code: bytes) -> int:
     """Put a function ``void code(struct work *)`` where it can run; 0 where it cannot. To be called once for each."""
-    return executable(code, library.c.mprotect) if _prepare(library) else 0
+    return executable(code) if _prepare(library) else 0
 
 
 class OwnCode:
@@ -131,7 +131,7 @@ class OwnCode:
         call: Call = (self._code, (work,), False)
         threads = allowed(threads) if self._library.threaded else 1
         if threads > 1:
-            call = ffi.addressof(self._library.c, "GOMP_parallel"), (self._code, work, threads, 0), False
+            call = self._library.c.GOMP_parallel, (self._code, work, threads, 0), False
         return (self._prepare, (work, *(addresses[code] for _, code in self.bound)), False), call
 
     def run(self, arrays: Mapping[int, Any]) -> None:

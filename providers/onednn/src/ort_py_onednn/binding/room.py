@@ -9,7 +9,13 @@ from __future__ import annotations
 
 import mmap
 import os
-import resource
+from types import ModuleType
+
+resource: ModuleType | None
+try:
+    import resource
+except ImportError:  # Windows has no limits of this kind: it refuses memory when it is asked for
+    resource = None
 
 __all__ = ["has_room", "leave_room", "room_for_threads"]
 
@@ -41,7 +47,7 @@ def leave_room(nbytes: int = _MUCH) -> None:
     Raises:
         MemoryError: There is not enough memory.
     """
-    if nbytes < _MUCH or resource.getrlimit(resource.RLIMIT_AS)[0] == resource.RLIM_INFINITY:
+    if nbytes < _MUCH or _limit("RLIMIT_AS") is None:
         return
     if not has_room(nbytes + _LEFT):
         raise MemoryError(f"There is no memory for {nbytes / 2**20:.0f} MiB more, and {_LEFT >> 20} MiB beside.")
@@ -54,8 +60,7 @@ def room_for_threads(count: int) -> bool:
 
 def _stack() -> int:
     """Bytes of a thread's stack, at least."""
-    soft, _ = resource.getrlimit(resource.RLIMIT_STACK)
-    found = max(_LEAST, soft if soft != resource.RLIM_INFINITY else 0)
+    found = max(_LEAST, _limit("RLIMIT_STACK") or 0)
     for name in ("OMP_STACKSIZE", "GOMP_STACKSIZE"):
         text = os.environ.get(name, "").strip().upper()
         unit = _UNITS.get(text[-1:])
@@ -63,3 +68,11 @@ def _stack() -> int:
         if digits.isdigit():
             found = max(found, int(digits) * (unit or _UNITS["K"]))
     return found
+
+
+def _limit(name: str) -> int | None:
+    """A limit of this process; None where there is none."""
+    if resource is None:
+        return None
+    found = int(resource.getrlimit(getattr(resource, name))[0])
+    return None if found == resource.RLIM_INFINITY else found
