@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ import pytest
 import ort_py as ort
 from ort_py_kit.tolerances import assert_close
 from ort_py_xnnpack.binding.packing import PackedWeights
+from ort_py_xnnpack.binding.workspace import Workspace
 from providers.xnnpack.tests.models import PROVIDER, model, node, open_session, run_plain
 
 RNG = np.random.default_rng(7)
@@ -76,6 +78,88 @@ def test_two_threads_at_once() -> None:
     for place in range(2):
         for one in found[place]:
             assert_close(one, wanted[place])
+
+
+def _regions(count: int) -> bytes:
+    """Convolutions with an operator between them that XNNPACK leaves to others."""
+    weights = {f"w{place}": RNG.normal(0, 0.4, (4, 4, 3, 3)).astype(np.float32) for place in range(count)}
+    nodes, last = [], "x"
+    for place in range(count):
+        nodes += [
+            node("Conv", f"{last} w{place}", f"c{place}", pads=[1, 1, 1, 1]),
+            node("Relu", f"c{place}", f"r{place}"),
+        ]
+        nodes += [node("Ceil", f"r{place}", f"e{place}")]
+        last = f"e{place}"
+    return model([*nodes, node("Identity", last)], _images(2, 4, 5, 5), weights, dynamic=True)
+
+
+@pytest.fixture
+def workspaces(monkeypatch: pytest.MonkeyPatch) -> list[Workspace]:
+    """Those that are made from here on."""
+    made: list[Workspace] = []
+    make = Workspace.__init__
+
+    def noted(self: Workspace, *arguments: Any) -> None:
+        make(self, *arguments)
+        made.append(self)
+
+    monkeypatch.setattr(Workspace, "__init__", noted)
+    return made
+
+
+def test_regions_share_a_workspace(workspaces: list[Workspace]) -> None:
+    """All regions of a session, for all shapes, while its runs come one after the other."""
+    data = _regions(4)
+    with open_session(data) as session:
+        for size in (5, 40, 9, 40):
+            feeds = _images(1, 4, size, size)
+            assert_close(session.run(None, feeds), run_plain(data, feeds))
+        assert session.placement.counts()[PROVIDER] == 4  # with their activations
+    assert len(workspaces) == 1
+
+
+def test_runs_at_the_same_time_have_their_own(workspaces: list[Workspace]) -> None:
+    """As many as there were runs at once; each result is right."""
+    data = _regions(3)
+    feeds = [_images(1, 4, 20 + size, 31) for size in range(4)]
+    wanted = [run_plain(data, one) for one in feeds]
+    with open_session(data) as session, ThreadPoolExecutor(4) as pool:
+        found = list(pool.map(lambda place: session.run(None, feeds[place % 4]), range(80)))
+    for place, one in enumerate(found):
+        assert_close(one, wanted[place % 4])
+    assert 1 <= len(workspaces) <= 4
+
+
+def test_a_region_does_not_wait_for_another(workspaces: list[Workspace]) -> None:
+    """A parallel executor runs regions of a frame at the same time: the later one gets a workspace of its own."""
+    data, feeds = _regions(2), _images(1, 4, 9, 9)
+    with open_session(data) as session:
+        wanted = session.run(None, feeds)
+        with workspaces[0].lock:
+            np.testing.assert_array_equal(session.run(None, feeds)[0], wanted[0])
+        np.testing.assert_array_equal(session.run(None, feeds)[0], wanted[0])
+    assert len(workspaces) == 3
+
+
+def test_branches_run_at_the_same_time() -> None:
+    """In a session with a parallel executor, whichever way it takes."""
+    weights = {name: RNG.normal(0, 0.4, (4, 4, 3, 3)).astype(np.float32) for name in "wvu"}
+    nodes = [node("Ceil", "x", "e")]
+    for name in weights:
+        nodes += [node("Conv", f"e {name}", f"c{name}"), node("Floor", f"c{name}", f"f{name}")]
+    nodes += [node("Sum", "fw fv fu")]
+    feeds = _images(1, 4, 70, 70)
+    data = model(nodes, feeds, weights, dynamic=True)
+    options = ort.SessionOptions()
+    options.execution_mode = ort.ExecutionMode.ORT_PARALLEL
+    options.inter_op_num_threads = 2
+    wanted = run_plain(data, feeds)
+    with ort.InferenceSession(
+        data, options, providers=[PROVIDER, "CPUExecutionProvider"], provider_options=[{"claim_small": True}, {}]
+    ) as session:
+        for _ in range(30):
+            assert_close(session.run(None, feeds), wanted)
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")

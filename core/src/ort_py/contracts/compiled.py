@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
 from ort_py.errors import EPFail, Location
@@ -117,12 +118,15 @@ class FrameResources:
         time_check: Returns, in a run, the function that raises if the time of the run is over or the caller wants it to
             end; None where it is not needed. An instance whose work consists of several native calls should call that
             function between them.
+        shared: Whatever instances of the frame have in common, under keys of their providers; gone with the frame.
+            Only in sessions with a parallel executor do two instances of a frame run at the same time.
     """
 
     stream: IStream | None = None
     threads: int = 1
     admit: Callable[[Sequence[Array]], RequiredOutputs] | None = None
     time_check: Callable[[], Callable[[], None] | None] = _unlimited
+    shared: dict[Any, Any] = field(default_factory=dict)
 
 
 class RegionInstance(ABC):

@@ -59,7 +59,7 @@ class Frame:
 
     __slots__ = (
         *("_children", "_instances", "arena", "chooser", "context", "instructions", "program", "signature", "slots"),
-        *("streams", "thread", "watch"),
+        *("shared", "streams", "thread", "watch"),
     )
 
     def __init__(self, program: Program, parent: Frame | None = None) -> None:
@@ -75,6 +75,7 @@ class Frame:
         self._children: list[Frame] = []
         self._instances: list[tuple[Device, RegionInstance]] = []
         self.streams: dict[Device, IStream] = {}
+        self.shared: dict[Any, Any] = {} if parent is None else parent.shared
         self.context: contextvars.Context = contextvars.Context() if parent is None else parent.context
         if parent is not None:
             self.streams = parent.streams
@@ -103,8 +104,8 @@ class Frame:
         """Make this frame's instance of a region and keep it in its slot."""
 
         def make(admit: Any) -> RegionInstance:
-            resources = FrameResources(self.streams.get(step.device), self.program.plan.threads, admit, current_check)
-            return step.region.instantiate(resources)
+            stream, threads = self.streams.get(step.device), self.program.plan.threads
+            return step.region.instantiate(FrameResources(stream, threads, admit, current_check, self.shared))
 
         instance = admitted(step.admissions, make, declines=step.stand_in is not None)
         self._instances.append((step.device, instance))

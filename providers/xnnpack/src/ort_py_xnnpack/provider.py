@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ort_py.contracts import (
     Capability,
@@ -21,6 +21,9 @@ from ort_py_xnnpack.binding.library import open_library
 from ort_py_xnnpack.graph.flat_graph import FlatGraph
 from ort_py_xnnpack.graph.grids import Grids
 from ort_py_xnnpack.operators import is_heavy, refusal
+
+if TYPE_CHECKING:
+    from ort_py_xnnpack.binding.workspace import Workspaces
 
 __all__ = ["XnnpackProvider"]
 
@@ -56,6 +59,7 @@ class XnnpackProvider(RegionProvider):
         self._fast_math = context.fast_math
         self._asked: tuple[GraphView, _Asked] | None = None
         self._few_bits_only = bool(options["few_bits_only"])
+        self._workspaces: Workspaces | None = None
         if not self._few_bits_only:
             open_library()  # which few models need of one that only assists
 
@@ -126,9 +130,15 @@ class XnnpackProvider(RegionProvider):
 
     def compile(self, region: RegionView) -> CompiledRegion:
         """Describe it to XNNPACK and pack its weights."""
+        from ort_py_xnnpack.binding.workspace import Workspaces
         from ort_py_xnnpack.execution.region import XnnpackRegion
 
-        return XnnpackRegion(region, open_library(), self._expected, self._threads, fast_math=self._fast_math)
+        library = open_library()
+        if self._workspaces is None:
+            self._workspaces = Workspaces(library)
+        return XnnpackRegion(
+            region, library, self._workspaces, self._expected, self._threads, fast_math=self._fast_math
+        )
 
 
 class _Asked:

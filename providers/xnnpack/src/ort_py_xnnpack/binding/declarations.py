@@ -18,6 +18,7 @@ GENERATED = Path(__file__).with_name("_xnnpack.py")
 DECLARATIONS = """
 typedef void *graph_t;
 typedef void *runtime_t;
+typedef void *workspace_t;
 
 typedef struct { uint32_t seed; const void *kernel; const void *bias; uint32_t fingerprint; } cache_key_t;
 typedef struct {
@@ -37,7 +38,9 @@ typedef struct { double smallest, largest; } binary_parameters_t;
 int xnn_initialize(const void *allocator);
 int xnn_create_subgraph(uint32_t external_values, uint32_t flags, graph_t *graph);
 int xnn_delete_subgraph(graph_t graph);
-int xnn_create_runtime_v4(graph_t graph, cache_t *weights, void *workspace, void *pool, uint32_t flags,
+int xnn_create_workspace(workspace_t *workspace);
+int xnn_release_workspace(workspace_t workspace);
+int xnn_create_runtime_v4(graph_t graph, cache_t *weights, workspace_t workspace, void *pool, uint32_t flags,
     runtime_t *runtime);
 int xnn_reshape_external_value(runtime_t runtime, uint32_t id, size_t rank, const size_t *shape);
 int xnn_get_external_value_shape(runtime_t runtime, uint32_t id, size_t *rank, size_t *shape);

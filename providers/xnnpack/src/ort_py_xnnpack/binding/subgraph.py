@@ -26,6 +26,7 @@ from ort_py_xnnpack.binding.constants import (
 from ort_py_xnnpack.binding.library import Library
 from ort_py_xnnpack.binding.memory import Array, address
 from ort_py_xnnpack.binding.packing import PackedWeights
+from ort_py_xnnpack.binding.workspace import Workspace
 
 __all__ = ["Runtime", "Subgraph"]
 
@@ -147,15 +148,16 @@ class Subgraph:
         status = getattr(self._library.c, f"xnn_define_{function}")(self._handle, *arguments)
         check(status, f"xnn_define_{function}")
 
-    def runtime(self, weights: PackedWeights, pool: Any) -> Runtime:
+    def runtime(self, weights: PackedWeights, pool: Any, workspace: Workspace) -> Runtime:
         """Make the object that runs the subgraph, which is of no use afterwards."""
         handle = ffi.new("runtime_t *")
-        status = self._library.c.xnn_create_runtime_v4(
-            self._handle, weights.cache, ffi.NULL, pool, Flag.WORKERS_SLEEP, handle
-        )
+        with workspace.changing():
+            status = self._library.c.xnn_create_runtime_v4(
+                self._handle, weights.cache, workspace.handle, pool, Flag.WORKERS_SLEEP, handle
+            )
         check(status, "xnn_create_runtime")
         weights.complete = True
-        return Runtime(self._library, handle[0], self._externals, weights)
+        return Runtime(self._library, handle[0], self._externals, weights, workspace)
 
 
 class Runtime:
@@ -166,12 +168,20 @@ class Runtime:
         handle: XNNPACK's.
         externals: Number of external values.
         weights: The packed weights it was made with.
+        workspace: The memory of its other values.
+
+    Attributes:
+        workspace: This memory.
     """
 
-    def __init__(self, library: Library, handle: Any, externals: int, weights: PackedWeights) -> None:
+    def __init__(
+        self, library: Library, handle: Any, externals: int, weights: PackedWeights, workspace: Workspace
+    ) -> None:
         self._c = library.c
         self._weights = weights
-        self._handle = ffi.gc(handle, library.c.xnn_delete_runtime)
+        self.workspace = workspace
+        self._lock = workspace.lock
+        self._handle = ffi.gc(handle, workspace.discard)
         self._externals = ffi.new("external_t[]", externals)
         for number in range(externals):
             self._externals[number].id = number
@@ -181,7 +191,9 @@ class Runtime:
         for number, shape in enumerate(shapes):
             status = self._c.xnn_reshape_external_value(self._handle, number, len(shape), list(shape))
             check(status, "xnn_reshape_external_value", f"a shape of {list(shape)}")
-        check(self._c.xnn_reshape_runtime(self._handle), "xnn_reshape_runtime", f"inputs of {list(shapes)}")
+        with self.workspace.changing():  # it may grow, which changes all runtimes that it has
+            status = self._c.xnn_reshape_runtime(self._handle)
+        check(status, "xnn_reshape_runtime", f"inputs of {list(shapes)}")
 
     def shape(self, number: int, rank: int) -> tuple[int, ...]:
         """The shape of an external value, after those of others were set."""
@@ -195,11 +207,15 @@ class Runtime:
         externals = self._externals
         for number, place in enumerate(addresses):
             externals[number].data = _cast(_POINTER, place)
-        check(self._c.xnn_setup_runtime_v2(self._handle, len(addresses), externals), "xnn_setup_runtime_v2")
+        with self._lock:
+            status = self._c.xnn_setup_runtime_v2(self._handle, len(addresses), externals)
+        check(status, "xnn_setup_runtime_v2")
 
     def run(self) -> None:
         """Compute."""
-        check(self._c.xnn_invoke_runtime(self._handle), "xnn_invoke_runtime")
+        with self._lock:
+            status = self._c.xnn_invoke_runtime(self._handle)
+        check(status, "xnn_invoke_runtime")
 
     def close(self) -> None:
         """Release it."""

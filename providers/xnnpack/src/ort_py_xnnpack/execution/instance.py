@@ -31,13 +31,18 @@ class XnnpackInstance(RegionInstance):
     Args:
         region: The region.
         threads: Threads of a run.
-        admit: See `FrameResources`.
+        shared, admit: See `FrameResources`.
     """
 
     def __init__(
-        self, region: XnnpackRegion, threads: int, admit: Callable[[Sequence[Any]], RequiredOutputs] | None = None
+        self,
+        region: XnnpackRegion,
+        threads: int,
+        shared: dict[Any, Any],
+        admit: Callable[[Sequence[Any]], RequiredOutputs] | None = None,
     ) -> None:
         self._region = region
+        self._shared = shared
         self._dtypes = region.dtypes
         self._threads = threads
         self._admit = admit
@@ -62,6 +67,11 @@ class XnnpackInstance(RegionInstance):
         """
         shapes: Shapes = tuple([array.shape for array in inputs])
         form = self._form
+        if form is not None and form.runtime.workspace.lock.locked():
+            # Another region of the frame runs at the same time: from now on this one has a workspace of its own.
+            self._shared = {}
+            self.close()
+            form = None
         if form is None or shapes != self._shapes or form.generation != pools.generation:
             form = self._form = self._form_for(shapes, inputs)
             self._shapes = shapes
@@ -123,7 +133,8 @@ class XnnpackInstance(RegionInstance):
         if form is None or form.generation != pools.generation:
             required = None if self._admit is None else self._admit(inputs)
             try:
-                form = self._changed(shapes) or self._region.form(shapes, self._threads)
+                workspace = self._region.workspaces.of(self._shared)
+                form = self._changed(shapes) or self._region.form(shapes, self._threads, workspace)
             except Refused as error:
                 raise RunDeclined(error.what, early=True) from error
             if required is not None:

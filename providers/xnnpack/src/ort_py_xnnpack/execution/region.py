@@ -19,6 +19,7 @@ from ort_py_xnnpack.binding.library import Library
 from ort_py_xnnpack.binding.packing import PackedWeights
 from ort_py_xnnpack.binding.pool import pools
 from ort_py_xnnpack.binding.subgraph import Subgraph
+from ort_py_xnnpack.binding.workspace import Workspace, Workspaces
 from ort_py_xnnpack.execution.builder import Builder, Refused
 from ort_py_xnnpack.execution.form import Form, Shapes, are_alike
 from ort_py_xnnpack.execution.instance import XnnpackInstance
@@ -37,17 +38,27 @@ class XnnpackRegion(CompiledRegion):
     Args:
         view: The region.
         library: The library.
+        workspaces: The session's.
         expected: Threads that runs are likely to have.
         threads: Threads of each run; 0 for those of its frame.
         fast_math: Whether NaN may be lost.
 
     Attributes:
         dtypes: Element types of its outputs.
+        workspaces: The session's.
     """
 
     def __init__(
-        self, view: RegionView, library: Library, expected: int, threads: int = 0, *, fast_math: bool = False
+        self,
+        view: RegionView,
+        library: Library,
+        workspaces: Workspaces,
+        expected: int,
+        threads: int = 0,
+        *,
+        fast_math: bool = False,
     ) -> None:
+        self.workspaces = workspaces
         self._watches = not fast_math
         self._refused: dict[Shapes, Refused] = {}
         self.threads = threads
@@ -68,16 +79,16 @@ class XnnpackRegion(CompiledRegion):
             # Weights of few bits are packed here in any case: with one row, and each run sets the number of rows.
             sizes = tuple(tuple(dim if isinstance(dim, int) else 1 for dim in shape or ()) for shape in shapes)
             with contextlib.suppress(Refused):  # then each run is declined
-                form = self._made(sizes, expected)
+                form = self._made(sizes, expected, workspaces.first())
                 if known or form.follows:
                     self._ready[sizes, expected] = form
 
     def instantiate(self, frame: FrameResources) -> RegionInstance:
         """A frame's state."""
-        return XnnpackInstance(self, self.threads or max(1, frame.threads), frame.admit)
+        return XnnpackInstance(self, self.threads or max(1, frame.threads), frame.shared, frame.admit)
 
-    def form(self, shapes: Shapes, threads: int) -> Form:
-        """A form for shapes of the inputs, for the frame that asks.
+    def form(self, shapes: Shapes, threads: int, workspace: Workspace) -> Form:
+        """A form for shapes of the inputs, for the frame that asks and has a workspace.
 
         Raises:
             Refused: XNNPACK has nothing for these shapes.
@@ -85,14 +96,18 @@ class XnnpackRegion(CompiledRegion):
         with self._lock:
             for known, number in list(self._ready):
                 form = self._ready[known, number]
-                if number != threads or not (known == shapes or (form.follows and are_alike(known, shapes))):
+                if (
+                    form.runtime.workspace is not workspace
+                    or number != threads
+                    or not (known == shapes or (form.follows and are_alike(known, shapes)))
+                ):
                     continue
                 del self._ready[known, number]
                 if form.generation == pools.generation:
                     if known != shapes:
                         self._told(form, shapes)
                     return form
-            return self._made(shapes, threads)
+            return self._made(shapes, threads, workspace)
 
     def change(self, form: Form, shapes: Shapes) -> None:
         """Let a form follow other shapes.
@@ -115,7 +130,7 @@ class XnnpackRegion(CompiledRegion):
         weight = self._weights.get(name)
         return None if weight is None else np.asarray(weight.array())
 
-    def _made(self, shapes: Shapes, threads: int) -> Form:
+    def _made(self, shapes: Shapes, threads: int, workspace: Workspace) -> Form:
         self._check(shapes)
         generation = pools.generation
         weights = PackedWeights(self._packed_forms)
@@ -124,7 +139,7 @@ class XnnpackRegion(CompiledRegion):
         builder = Builder(self._plan, subgraph, weights, self._weights, inputs, self._outputs, watches=self._watches)
         try:
             flagged = builder.describe()
-            runtime = subgraph.runtime(weights, pools.of(self._library, threads))
+            runtime = subgraph.runtime(weights, pools.of(self._library, threads), workspace)
             runtime.reshape(shapes)
         except EPFail as error:
             raise self._noted(shapes, error) from error
