@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
-from onnx import NodeProto
+from onnx import NodeProto, TensorProto
 
 from providers.xnnpack.tests.models import model, node
 
@@ -217,6 +217,9 @@ def _conversions() -> Iterator[Case]:
         numbers: dict[str, Array] = {"s": np.array(0.047, np.float32), "z": np.array(zero)}
         both = [node("QuantizeLinear", "x s z", "q"), node("DequantizeLinear", "q s z")]
         yield Case(both, {"x": IMAGE}, numbers)
+
+    casts = [node("Cast", "x", "h", to=TensorProto.FLOAT16), node("Cast", "h", to=TensorProto.FLOAT)]
+    yield Case(casts, {"x": IMAGE}, {})
 
 
 _FAMILIES = (_convolutions, _products, _elementwise, _movement, _windows, _root_mean_squares, _others, _conversions)

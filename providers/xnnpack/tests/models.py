@@ -30,8 +30,9 @@ def model(
     *,
     opset: int = 20,
     dynamic: bool = False,
+    kind: int = TensorProto.FLOAT,
 ) -> bytes:
-    """A model of float32; with `dynamic` only the ranks of its inputs are known, and the sizes of their channels."""
+    """A model; with `dynamic` only the ranks of its inputs are known, and the sizes of their channels."""
     inputs = [
         helper.make_tensor_value_info(
             name,
@@ -40,7 +41,7 @@ def model(
         )
         for name, array in feeds.items()
     ]
-    results = [helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in outputs]
+    results = [helper.make_tensor_value_info(name, kind, None) for name in outputs]
     initializers = [numpy_helper.from_array(array, name) for name, array in (constants or {}).items()]
     graph = helper.make_graph(list(nodes), "g", inputs, results, initializers)
     opsets = [helper.make_opsetid("", opset), helper.make_opsetid("com.microsoft", 1)]

@@ -17,6 +17,7 @@ from ort_py.contracts import (
     RegionView,
     SessionContext,
 )
+from ort_py.dtypes import DataType
 from ort_py_xnnpack.binding.library import open_library
 from ort_py_xnnpack.graph.flat_graph import FlatGraph
 from ort_py_xnnpack.graph.grids import Grids
@@ -82,6 +83,11 @@ class XnnpackProvider(RegionProvider):
     def dequantizes_constants(self) -> bool:
         """False: products are computed with the integers, and other weights are dequantised when they are packed."""
         return False
+
+    @property
+    def widened_types(self) -> frozenset[DataType]:
+        """Float16: products are computed in float32, so conversions between nodes are saved if all nodes are."""
+        return frozenset({DataType.FLOAT16})
 
     @property
     def joins_readers(self) -> bool:

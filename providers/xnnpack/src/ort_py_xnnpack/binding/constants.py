@@ -15,6 +15,7 @@ __all__ = [
     "DIVIDE",
     "EXTRA_BYTES",
     "FLOAT",
+    "HALF",
     "INFINITY",
     "INT8",
     "MAXIMUM",
@@ -35,6 +36,8 @@ NO_VALUE = 0xFFFFFFFF
 EXTRA_BYTES = 16
 """Bytes that kernels may read behind the end of what they are given."""
 FLOAT = 1
+HALF = 2
+"""Numbers of float16."""
 INT8 = 3
 UINT8 = 4
 CHANNELS_OF_INT8 = 6

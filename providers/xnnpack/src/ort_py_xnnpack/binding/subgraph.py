@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from ort_py_xnnpack.binding._xnnpack import ffi
 from ort_py_xnnpack.binding.constants import (
     BFLOAT16,
@@ -16,6 +18,7 @@ from ort_py_xnnpack.binding.constants import (
     CHANNELS_OF_INT8,
     CHANNELS_OF_INT32,
     FLOAT,
+    HALF,
     INT8,
     NO_VALUE,
     ROWS_OF_INT8,
@@ -59,6 +62,7 @@ class Subgraph:
         grid: tuple[float, int] | None = None,
         *,
         unsigned: bool = False,
+        half: bool = False,
     ) -> int:
         """A new value, or the external one of a number.
 
@@ -67,13 +71,14 @@ class Subgraph:
             external: Its number, where it is external.
             flag: Whether it is read or written, where it is external.
             data: Where it is, if it is known.
-            grid: Scale and zero point of integers of 8 bits; float32 without.
+            grid: Scale and zero point of integers of 8 bits; floating-point numbers without.
             unsigned: Whether these integers have no sign.
+            half: Whether floating-point numbers are of float16.
         """
         sizes = list(shape)
         if grid is None:
             status = self._library.c.xnn_define_tensor_value(
-                self._handle, FLOAT, len(sizes), sizes, data, external, flag, self._number
+                self._handle, HALF if half else FLOAT, len(sizes), sizes, data, external, flag, self._number
             )
         else:
             kind, (scale, zero) = UINT8 if unsigned else INT8, grid
@@ -83,22 +88,18 @@ class Subgraph:
         check(status, "xnn_define_tensor_value", f"a value of shape {sizes}")
         return int(self._number[0])
 
-    def input(
-        self, number: int, shape: Sequence[int], grid: tuple[float, int] | None = None, *, unsigned: bool = False
-    ) -> int:
+    def input(self, number: int, shape: Sequence[int], grid: tuple[float, int] | None = None, **kind: bool) -> int:
         """The external value of a number, which is read; see `value`."""
-        return self.value(shape, number, Flag.INPUT, grid=grid, unsigned=unsigned)
+        return self.value(shape, number, Flag.INPUT, grid=grid, **kind)
 
-    def output(
-        self, number: int, shape: Sequence[int], grid: tuple[float, int] | None = None, *, unsigned: bool = False
-    ) -> int:
+    def output(self, number: int, shape: Sequence[int], grid: tuple[float, int] | None = None, **kind: bool) -> int:
         """The external value of a number, which is written; see `value`."""
-        return self.value(shape, number, Flag.OUTPUT, grid=grid, unsigned=unsigned)
+        return self.value(shape, number, Flag.OUTPUT, grid=grid, **kind)
 
     def constant(self, array: Array, grid: tuple[float, int] | None = None) -> int:
         """A value that is known. The array stays where it is until the runtime is made, or as long as it is needed."""
         self._kept.append(array)
-        return self.value(array.shape, data=address(array), grid=grid)
+        return self.value(array.shape, data=address(array), grid=grid, half=array.dtype == np.float16)
 
     def channels(self, array: Array, scales: Array, axis: int = 0) -> int:
         """Integers of 8 or 32 bits that are known, with a scale for each entry of an axis."""

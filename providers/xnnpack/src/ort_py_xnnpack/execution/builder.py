@@ -22,6 +22,7 @@ from ort_py_xnnpack.binding.packing import PackedWeights
 from ort_py_xnnpack.binding.subgraph import Subgraph
 from ort_py_xnnpack.execution.plan import Plan
 from ort_py_xnnpack.graph.grids import BYTES, Grid
+from ort_py_xnnpack.graph.widening import is_half
 from ort_py_xnnpack.operators import lower_integers, operator_of
 from ort_py_xnnpack.operators.bounds import UNBOUNDED, bound_of, is_counted
 from ort_py_xnnpack.operators.integers import Weights
@@ -100,6 +101,8 @@ class Builder:
         self._flag_number = len(inputs) + len(outputs)
         self._sizes: dict[int, Shape] = {}
         self._grids: dict[int, Grid] = {}
+        self._halves: set[int] = set()
+        self._is_half = False
         self._given: dict[str, Grid] = {}
         self._integers: dict[str, ValueSpec] = {}
         self._bounds: dict[str, float] = {}
@@ -157,10 +160,11 @@ class Builder:
         return forms[wanted]
 
     def number(self, array: Array, grid: Grid | None = None) -> int:
-        """A constant that is read in each run: float32 numbers, or integers of a grid."""
-        copy = padded(np.asarray(array, np.float32) if grid is None else _signed(array))
+        """A constant that is read in each run: numbers of float16 or float32, or integers of a grid."""
+        half = array.dtype == np.float16
+        copy = padded(np.asarray(array, array.dtype if half else np.float32) if grid is None else _signed(array))
         self.kept.append(copy)
-        return self._noted(self.subgraph.constant(copy, _pair(grid)), array.shape, grid)
+        return self._noted(self.subgraph.constant(copy, _pair(grid)), array.shape, grid, half=half)
 
     def weight(
         self,
@@ -236,7 +240,7 @@ class Builder:
         chosen = plain(len(shape)) if order is None else order
         self.shapes[name] = shape
         stored = tuple(shape[axis] for axis in chosen)
-        found = self._target(name, chosen, stored, self.grid_of(value))
+        found = self._target(name, chosen, stored, self.grid_of(value), half=is_half(value))
         self._forms.setdefault(name, {})[chosen] = found
         return found
 
@@ -246,9 +250,16 @@ class Builder:
         self.shapes[value.name] = shape
         self._forms.setdefault(value.name, {})[plain(len(shape))] = number
 
-    def between(self, shape: Shape, grid: Grid | None = None) -> int:
-        """A value that no node of the model writes: of float32, or of integers of a grid."""
-        return self._noted(self.subgraph.value(shape, grid=_pair(grid)), shape, grid)
+    def between(self, shape: Shape, grid: Grid | None = None, *, half: bool | None = None) -> int:
+        """A value that no node of the model writes.
+
+        Args:
+            shape: Its sizes.
+            grid: That of integers; floating-point numbers without.
+            half: Whether these are of float16; those of the node that is described without.
+        """
+        narrow = grid is None and (self._is_half if half is None else half)
+        return self._noted(self.subgraph.value(shape, grid=_pair(grid), half=narrow), shape, grid, half=narrow)
 
     def grid(self, number: int) -> Grid | None:
         """The grid of a value of XNNPACK's; None for float32."""
@@ -316,9 +327,16 @@ class Builder:
             return
         self._watched.add(number)
         rank = len(self._sizes[number])
-        every, total = self.between((1,) * rank), self.between((1,))
+        narrow = number in self._halves
+        every, total = self.between((1,) * rank, half=narrow), self.between((1,), half=False)
         axes = list(range(rank))
-        self.define("static_reduce_v2", Reduction.SUM, rank, axes, number, every, int(Flag.KEEP_AXES))
+        # A sum of numbers of float16 might be too large for the type, their mean is not.
+        kind = Reduction.MEAN if narrow else Reduction.SUM
+        self.define("static_reduce_v2", kind, rank, axes, number, every, int(Flag.KEEP_AXES))
+        if narrow:
+            wide = self.between((1,) * rank, half=False)
+            self.unary(Unary.CONVERT, every, wide)
+            every = wide
         self.subgraph.define("static_reshape", 1, [1], every, total, 0)
         self._flags.append(total)
 
@@ -342,7 +360,9 @@ class Builder:
                 target = self._noted(self.subgraph.output(external, shape, _unsigned(grid), unsigned=True), shape)
                 self.unary(Unary.CONVERT, number, target)
             else:
-                target = self._noted(self.subgraph.output(external, shape, _pair(grid)), shape, grid)
+                half = is_half(value)
+                made = self.subgraph.output(external, shape, _pair(grid), half=half)
+                target = self._noted(made, shape, grid, half=half)
                 self.define("copy", number, target, 0)
             self.shapes.setdefault(name, shape)
         if not self._flags:
@@ -374,7 +394,9 @@ class Builder:
             counted = [value for value in node.inputs if value is not None and is_counted(value)]
             self._is_bounded = all(self._bound(value) < UNBOUNDED for value in counted)
             bound = bound_of(node, self._bound) if self._is_bounded else UNBOUNDED
+            self._is_half = any(map(is_half, node.outputs))
             operator.lower(self, node)
+            self._is_half = False
             for value in node.outputs:
                 if value is not None:
                     self._bounds[value.name] = bound
@@ -392,19 +414,21 @@ class Builder:
     def _input(self, number: int, value: ValueSpec, shape: Shape) -> int:
         grid = self.grid_of(value)
         if value.data_type is not DataType.UINT8 or grid is None:
-            return self._noted(self.subgraph.input(number, shape, _pair(grid)), shape, grid)
+            half = is_half(value)
+            return self._noted(self.subgraph.input(number, shape, _pair(grid), half=half), shape, grid, half=half)
         given = self._noted(self.subgraph.input(number, shape, _unsigned(grid), unsigned=True), shape)
         signed = self.between(shape, grid)
         self.unary(Unary.CONVERT, given, signed)
         return signed
 
-    def _target(self, name: str, order: Order, stored: Shape, grid: Grid | None) -> int:
+    def _target(self, name: str, order: Order, stored: Shape, grid: Grid | None, *, half: bool = False) -> int:
         """A value to write: the external one of a name, if that can be written directly."""
         value = self._outputs.get(name)
         direct = value is not None and value.data_type is not DataType.UINT8 and order == plain(len(stored))
         if not direct or name not in self._external:
-            return self.between(stored, grid)
-        return self._noted(self.subgraph.output(self._external.pop(name), stored, _pair(grid)), stored, grid)
+            return self.between(stored, grid, half=half)
+        made = self.subgraph.output(self._external.pop(name), stored, _pair(grid), half=half)
+        return self._noted(made, stored, grid, half=half)
 
     def _known_forms(self, name: str) -> dict[Order, int]:
         """The forms of a value, or of the integers that stand for it."""
@@ -435,14 +459,20 @@ class Builder:
         if factors is not None:
             keys = [self._key(one) for one in factors]
             return " times ".join(keys) if all(keys) else ""
+        narrow = self.graph.widened.get(value.name)
+        if narrow is not None:
+            key = self._key(narrow)
+            return f"float32 of {key}" if key else ""
         node = self.graph.dequantiser(value.name)
         if node is None:
             return ""
         keys = [self._key(one) for one in node.inputs if one is not None]
         return f"dequantised {sorted(node.attributes.items())} {' '.join(keys)}" if all(keys) else ""
 
-    def _noted(self, number: int, shape: Sequence[int], grid: Grid | None = None) -> int:
+    def _noted(self, number: int, shape: Sequence[int], grid: Grid | None = None, *, half: bool = False) -> int:
         self._sizes[number] = tuple(shape)
+        if half:
+            self._halves.add(number)
         if grid is not None:
             self._grids[number] = grid
         return number
@@ -450,8 +480,9 @@ class Builder:
     def _reordered(self, name: str, order: Order) -> int:
         shape = self.shapes[name]
         forms = self._forms[name]
-        grid = self._grids.get(next(iter(forms.values())))
-        target = self._target(name, order, tuple(shape[axis] for axis in order), grid)
+        source = next(iter(forms.values()))
+        stored = tuple(shape[axis] for axis in order)
+        target = self._target(name, order, stored, self._grids.get(source), half=source in self._halves)
         self._transposed(forms, order, shape, target)
         return target
 

@@ -19,6 +19,8 @@ from ort_py.contracts import GraphView, NodeSpec, ValueSpec
 from ort_py.contracts.quantized_expansion import QUANTIZED_RULES
 from ort_py.contracts.steps import Steps
 from ort_py.dtypes import DataType, TensorType
+from ort_py_xnnpack.binding.features import has_half_arithmetic
+from ort_py_xnnpack.graph.widening import cast, is_widened, of_float32
 
 __all__ = ["FlatGraph", "dequantised"]
 
@@ -37,12 +39,14 @@ class FlatGraph:
         owners: For each node, the index of the node of the view that it is a part of.
         outputs: Names of what the graph gives.
         scales: The two constants that a scale made here is the product of, by its name.
+        widened: The values of float16 that others of float32 stand for, by the names of these.
     """
 
     def __init__(self, view: GraphView, find: Callable[[str], Array | None]) -> None:
         self._find = find
         self._own: dict[str, Array] = {}
         self.scales: dict[str, tuple[ValueSpec, ValueSpec]] = {}
+        self.widened: dict[str, ValueSpec] = {}
         found = [(node, part) for node in view.nodes for part in self._parts(node, view, {}, "")]
         self.owners = tuple(owner.index for owner, _ in found)
         self.nodes: tuple[NodeSpec, ...] = tuple(part for _, part in found)
@@ -60,12 +64,15 @@ class FlatGraph:
         """A constant; None where the value is none."""
         node = self.dequantiser(name)
         if node is None:
-            return self._held(name)
+            narrow = self.widened.get(name)
+            found = self._held(name if narrow is None else narrow.name)
+            return found if narrow is None or found is None else np.asarray(found, np.float32)
         return dequantised(node, [self.value(one) for one in node.inputs])
 
     def is_known(self, name: str) -> bool:
         """Return whether a value is a constant, without computing it."""
-        return self.dequantiser(name) is not None or self._held(name) is not None
+        narrow = self.widened.get(name)
+        return self.dequantiser(name) is not None or self._held(name if narrow is None else narrow.name) is not None
 
     def value(self, spec: ValueSpec | None) -> Array | None:
         """A constant that is held, not one that is computed; None where it is absent or is none."""
@@ -104,7 +111,7 @@ class FlatGraph:
         inner, body = view.function(node), node.body
         if inner is None or body is None:
             renamed = self._renamed(node, names, prefix) if prefix else node
-            yield from self._between_conversions(renamed) or (renamed,)
+            yield from self._between_conversions(renamed) or self._in_float32(renamed) or (renamed,)
             return
         within = f"{prefix}{node.name}/"
 
@@ -134,6 +141,23 @@ class FlatGraph:
         return (
             None if any(one is None or not self._is_laid_out(one) for one in found) else [one for one in found if one]
         )
+
+    def _in_float32(self, node: NodeSpec) -> list[NodeSpec] | None:
+        """The nodes that stand for one of float16 that is computed in float32; None where it is another."""
+        if not is_widened(node) or not has_half_arithmetic():
+            return None
+        inputs, before = tuple(of_float32(one) for one in node.inputs), []
+        for narrow, wide in zip(node.inputs, inputs, strict=True):
+            if narrow is None or wide is None or wide is narrow or wide.name in self.widened:
+                continue
+            self.widened[wide.name] = narrow
+            if self._held(narrow.name) is None:
+                before.append(cast(node, narrow, wide))
+        # What reads a result that was rounded reads it by another name.
+        outputs = tuple(of_float32(one, "exact") for one in node.outputs)
+        pairs = zip(outputs, node.outputs, strict=True)
+        behind = [cast(node, wide, narrow) for wide, narrow in pairs if wide and narrow and wide is not narrow]
+        return [*before, replace(node, inputs=inputs, outputs=outputs), *behind]
 
     def _with_scale(self, node: NodeSpec) -> NodeSpec | None:
         """A bias as a conversion of integers, whose scale is the product of two; None where they are no constants."""

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING
 from ort_py.contracts import NodeSpec, ValueSpec
 from ort_py.contracts.quantized_expansion import QUANTIZED_RULES
 from ort_py.dtypes import DataType
+from ort_py_xnnpack.binding.features import has_half_arithmetic
 from ort_py_xnnpack.graph.flat_graph import FlatGraph
 from ort_py_xnnpack.graph.grids import Grids, grid_of
-from ort_py_xnnpack.operators.operator import Operator
+from ort_py_xnnpack.operators.operator import HALVES, Operator
 
 if TYPE_CHECKING:
     from ort_py_xnnpack.execution.builder import Builder
@@ -23,7 +24,7 @@ _MS = "com.microsoft"
 
 FAMILIES: dict[str, str] = {
     "block_products": f"{_MS}:MatMulNBits",
-    "conversions": "DequantizeLinear QuantizeLinear",
+    "conversions": "Cast DequantizeLinear QuantizeLinear",
     "convolution": "Conv ConvTranspose",
     "elementwise": (
         "Abs Add Clip Div Elu Gelu HardSigmoid HardSwish Identity LeakyRelu Max Min Mul Neg PRelu Relu "
@@ -89,16 +90,17 @@ def refusal(graph: FlatGraph, grids: Grids, place: int) -> str | None:
     result = node.outputs[0]
     if result is not None and graph.dequantiser(result.name) is node:
         return _refusal_of_weights(graph, grids, result)
+    halves = HALVES if operator.half and has_half_arithmetic() else frozenset()
     for index, value in enumerate(node.inputs):
         if value is None:
             continue
         if index in operator.looked_at:
             if not graph.is_known(value.name):
                 return f"input {index} is not a constant"
-        elif (reason := _unfit(value, operator.takes)) is not None:
+        elif (reason := _unfit(value, operator.takes | halves)) is not None:
             return reason
     for value in node.outputs:
-        reason = None if value is None else _unfit(value, operator.gives)
+        reason = None if value is None else _unfit(value, operator.gives | halves)
         if reason is not None:
             return reason
     if operator is operator_of("", "DequantizeLinear") or operator is operator_of("", "QuantizeLinear"):
@@ -144,7 +146,8 @@ def _unfit(value: ValueSpec, kinds: frozenset[DataType]) -> str | None:
         kind = "unknown" if value.data_type is None else value.data_type.onnx_name
         *names, last = sorted("float32" if one is DataType.FLOAT else one.onnx_name for one in kinds)
         listed = f"{', '.join(names)} and {last} are" if names else f"{last} is"
-        return f"'{value.name}' is {kind}; {listed} supported"
+        lacking = " (float16 too, on processors that compute with it)" if value.data_type is DataType.FLOAT16 else ""
+        return f"'{value.name}' is {kind}; {listed} supported{lacking}"
     if value.shape is None:
         return f"the rank of '{value.name}' is unknown"
     if len(value.shape) > _MOST_DIMENSIONS:

@@ -65,4 +65,4 @@ def bound_of(node: NodeSpec, known: Callable[[ValueSpec], float]) -> float:
 
 def is_counted(value: ValueSpec) -> bool:
     """Return whether the numbers of an operand are computed with: shapes and axes are not."""
-    return value.data_type is DataType.FLOAT or value.data_type in BYTES
+    return value.data_type in {DataType.FLOAT, DataType.FLOAT16} or value.data_type in BYTES

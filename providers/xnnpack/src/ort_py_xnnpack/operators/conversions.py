@@ -1,4 +1,4 @@
-"""Conversions between float32 and integers of 8 bits.
+"""Conversions between float32 and integers of 8 bits, and between float16 and float32.
 
 A DequantizeLinear is described where a node wants its floating-point numbers; nodes that compute with integers read
 what it reads. XNNPACK multiplies with the reciprocal where a QuantizeLinear divides, which gives other integers where a
@@ -16,7 +16,7 @@ import numpy as np
 from ort_py.contracts import NodeSpec
 from ort_py_xnnpack.binding.constants import DIVIDE, MULTIPLY, Unary
 from ort_py_xnnpack.graph.grids import BYTES
-from ort_py_xnnpack.operators.operator import Operator
+from ort_py_xnnpack.operators.operator import FLOATS, HALVES, Constants, Operator
 
 if TYPE_CHECKING:
     from ort_py_xnnpack.execution.builder import Builder
@@ -45,7 +45,24 @@ def _quantize(builder: Builder, node: NodeSpec) -> None:
     builder.unary(Unary.CONVERT, source, builder.write(y, shape, order))
 
 
+def _check_cast(node: NodeSpec, graph: Constants) -> str | None:
+    given = node.inputs[0]
+    return "it casts a constant" if given is None or graph.is_known(given.name) else None
+
+
+def _cast(builder: Builder, node: NodeSpec) -> None:
+    x, y = node.inputs[0], node.outputs[0]
+    assert x is not None
+    assert y is not None
+    if x.data_type is y.data_type:
+        builder.alias(y, x)
+        return
+    order = builder.order(x)
+    builder.unary(Unary.CONVERT, builder.read(x, order), builder.write(y, builder.shape(x), order))
+
+
 OPERATORS = {
+    "Cast": Operator(_cast, _check_cast, takes=FLOATS | HALVES, gives=FLOATS | HALVES),
     "DequantizeLinear": Operator(_dequantize, looked_at=frozenset({1, 2}), takes=BYTES),
     "QuantizeLinear": Operator(_quantize, looked_at=frozenset({1, 2}), gives=BYTES),
 }

@@ -1,7 +1,7 @@
 """Functions of single elements, with operands that are repeated along axes.
 
-`Max` and `Min` lose NaN on x86-64, so what they read is watched. `Sigmoid` is NaN where its argument is huge, so that
-is clamped before.
+`Max` and `Min` lose NaN on x86-64, as bounds of float16 do, so what they read is watched. `Sigmoid` is NaN where
+its argument is huge, so that is clamped before.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from ort_py_xnnpack.binding.constants import (
     Unary,
 )
 from ort_py_xnnpack.graph.grids import BYTES
+from ort_py_xnnpack.graph.widening import is_half
 from ort_py_xnnpack.operators.operator import FLOATS, Check, Constants, Lower, Operator, attribute, constant
 
 if TYPE_CHECKING:
@@ -46,6 +47,8 @@ def _unary(builder: Builder, node: NodeSpec, kind: Unary, first: float = 0.0, se
     x = node.inputs[0]
     order = builder.order(x)
     source = builder.read(x, order)
+    if kind is Unary.CLAMP and is_half(x):
+        builder.watch(source)
     builder.unary(kind, source, builder.write(node.outputs[0], builder.shape(x), order), first, second)
 
 
@@ -77,9 +80,12 @@ def _gelu(builder: Builder, node: NodeSpec) -> None:
 def _sigmoid(builder: Builder, node: NodeSpec) -> None:
     x = node.inputs[0]
     order, shape = builder.order(x), builder.shape(x)
-    bounded = builder.between(tuple(shape[axis] for axis in order))
-    builder.unary(Unary.CLAMP, builder.read(x, order), bounded, -_SATURATED, _SATURATED)
-    builder.unary(Unary.SIGMOID, bounded, builder.write(node.outputs[0], shape, order))
+    source = builder.read(x, order)
+    if not is_half(x):  # of which none is that large
+        bounded = builder.between(tuple(shape[axis] for axis in order))
+        builder.unary(Unary.CLAMP, source, bounded, -_SATURATED, _SATURATED)
+        source = bounded
+    builder.unary(Unary.SIGMOID, source, builder.write(node.outputs[0], shape, order))
 
 
 def _hard_sigmoid(builder: Builder, node: NodeSpec) -> None:
@@ -169,25 +175,25 @@ def _binary(kind: int, *, watched: bool = False) -> Lower:
 
 
 OPERATORS = {
-    "Abs": Operator(_function(Unary.ABS)),
-    "Add": Operator(_binary(ADD), since=7),
-    "Clip": Operator(_clip, _check_clip, looked_at=frozenset({1, 2})),
-    "Div": Operator(_binary(DIVIDE), since=7),
+    "Abs": Operator(_function(Unary.ABS), half=True),
+    "Add": Operator(_binary(ADD), since=7, half=True),
+    "Clip": Operator(_clip, _check_clip, looked_at=frozenset({1, 2}), half=True),
+    "Div": Operator(_binary(DIVIDE), since=7, half=True),
     "Elu": Operator(_elu, _finite("alpha", 1.0, positive=True)),
     "Gelu": Operator(_gelu),
     "HardSigmoid": Operator(_hard_sigmoid),
-    "HardSwish": Operator(_function(Unary.HARD_SWISH)),
-    "Identity": Operator(_same, takes=FLOATS | BYTES, gives=FLOATS | BYTES),
-    "LeakyRelu": Operator(_leaky, _finite("alpha", 0.01)),
-    "Max": Operator(_binary(MAXIMUM, watched=True), since=8),
-    "Min": Operator(_binary(MINIMUM, watched=True), since=8),
-    "Mul": Operator(_binary(MULTIPLY), since=7),
-    "Neg": Operator(_function(Unary.NEGATE)),
-    "PRelu": Operator(_binary(PRELU), since=7),
-    "Relu": Operator(_function(Unary.CLAMP, 0.0, INFINITY)),
-    "Round": Operator(_function(Unary.ROUND)),
-    "Sigmoid": Operator(_sigmoid),
-    "Sub": Operator(_binary(SUBTRACT), since=7),
+    "HardSwish": Operator(_function(Unary.HARD_SWISH), half=True),
+    "Identity": Operator(_same, takes=FLOATS | BYTES, gives=FLOATS | BYTES, half=True),
+    "LeakyRelu": Operator(_leaky, _finite("alpha", 0.01), half=True),
+    "Max": Operator(_binary(MAXIMUM, watched=True), since=8, half=True),
+    "Min": Operator(_binary(MINIMUM, watched=True), since=8, half=True),
+    "Mul": Operator(_binary(MULTIPLY), since=7, half=True),
+    "Neg": Operator(_function(Unary.NEGATE), half=True),
+    "PRelu": Operator(_binary(PRELU), since=7, half=True),
+    "Relu": Operator(_function(Unary.CLAMP, 0.0, INFINITY), half=True),
+    "Round": Operator(_function(Unary.ROUND), half=True),
+    "Sigmoid": Operator(_sigmoid, half=True),
+    "Sub": Operator(_binary(SUBTRACT), since=7, half=True),
     "Sum": Operator(_binary(ADD), since=8),
-    "Tanh": Operator(_function(Unary.TANH)),
+    "Tanh": Operator(_function(Unary.TANH), half=True),
 }

@@ -206,13 +206,13 @@ def _check_blocks(node: NodeSpec, graph: Constants) -> str | None:
     return None if len(shape_of(node)) == 4 else "its data has not two axes besides the channels"
 
 
-_MOVED: dict[str, Any] = {"takes": FLOATS | BYTES, "gives": FLOATS | BYTES}
+_MOVED: dict[str, Any] = {"takes": FLOATS | BYTES, "gives": FLOATS | BYTES, "half": True}
 
 OPERATORS = {
     "Concat": Operator(_concat, _check_shape, **_MOVED),
     "DepthToSpace": Operator(_depth_to_space, _check_blocks, **_MOVED),
     "Flatten": Operator(_flatten, _check_shape, **_MOVED),
-    "Pad": Operator(_pad, _check_pad, looked_at=frozenset({1, 2, 3}), since=2),
+    "Pad": Operator(_pad, _check_pad, looked_at=frozenset({1, 2, 3}), since=2, half=True),
     "Reshape": Operator(_reshape, _check_shape, looked_at=frozenset({1}), **_MOVED),
     "Slice": Operator(_slice, _check_slice, looked_at=frozenset({1, 2, 3, 4}), **_MOVED),
     "SpaceToDepth": Operator(_space_to_depth, _check_blocks, **_MOVED),

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "FLOATS",
+    "HALVES",
     "Check",
     "Constants",
     "Lower",
@@ -34,6 +35,7 @@ __all__ = [
 
 
 FLOATS = frozenset({DataType.FLOAT})
+HALVES = frozenset({DataType.FLOAT16})
 
 
 class Constants(Protocol):
@@ -66,6 +68,8 @@ class Operator:
         heavy: Whether its work pays for a region by itself.
         since: The first version of the operator whose form is read.
         takes, gives: Element types of its inputs, those aside that are looked at, and of its outputs.
+        half: Whether its results of float16 are as exact as the type lets them be. Where they are not, `widening` has
+            the operator, or it is not taken.
     """
 
     lower: Lower
@@ -75,6 +79,7 @@ class Operator:
     since: int = 1
     takes: frozenset[DataType] = FLOATS
     gives: frozenset[DataType] = FLOATS
+    half: bool = False
 
 
 def attribute(node: NodeSpec, name: str, default: Any) -> Any:

@@ -133,11 +133,11 @@ def _check_global(node: NodeSpec, graph: Constants) -> str | None:
 
 OPERATORS = {
     "AveragePool": Operator(_average_pool, _check_average),
-    "MaxPool": Operator(_max_pool, _check, takes=FLOATS | BYTES, gives=FLOATS | BYTES),
-    "GlobalAveragePool": Operator(_global(Reduction.MEAN), _check_global),
-    "GlobalMaxPool": Operator(_global(Reduction.MAXIMUM), _check_global),
-    "ReduceMax": Operator(_reduction(Reduction.MAXIMUM), _check_reduction, looked_at=frozenset({1})),
-    "ReduceMean": Operator(_reduction(Reduction.MEAN), _check_reduction, looked_at=frozenset({1})),
-    "ReduceMin": Operator(_reduction(Reduction.MINIMUM), _check_reduction, looked_at=frozenset({1})),
-    "ReduceSum": Operator(_reduction(Reduction.SUM), _check_reduction, looked_at=frozenset({1})),
+    "MaxPool": Operator(_max_pool, _check, takes=FLOATS | BYTES, gives=FLOATS | BYTES, half=True),
+    "GlobalAveragePool": Operator(_global(Reduction.MEAN), _check_global, half=True),
+    "GlobalMaxPool": Operator(_global(Reduction.MAXIMUM), _check_global, half=True),
+    "ReduceMax": Operator(_reduction(Reduction.MAXIMUM), _check_reduction, looked_at=frozenset({1}), half=True),
+    "ReduceMean": Operator(_reduction(Reduction.MEAN), _check_reduction, looked_at=frozenset({1}), half=True),
+    "ReduceMin": Operator(_reduction(Reduction.MINIMUM), _check_reduction, looked_at=frozenset({1}), half=True),
+    "ReduceSum": Operator(_reduction(Reduction.SUM), _check_reduction, looked_at=frozenset({1}), half=True),
 }
