@@ -22,8 +22,6 @@ __all__ = ["onnx"]
 _MESSAGES, _NATIVE = "onnx.onnx_ml_pb2", "onnx.onnx_cpp2py_export"
 _UNUSED = "google.protobuf.internal.python_message"
 """Protobuf's implementation in Python: imported with its pool of messages, used where there is no native one."""
-_DATES = "calendar"
-"""Imported with protobuf's messages for times, which no model has, and imports `locale`."""
 
 
 class _Parts:
@@ -78,7 +76,6 @@ class _Later(ModuleType):
     """Stands for a module until something of it is asked for."""
 
     def __getattr__(self, name: str) -> Any:
-        _forget(self)
         return getattr(import_module(self.__name__), name)
 
 
@@ -96,21 +93,11 @@ def _load_parts() -> bool:
     internal, _, name = _UNUSED.rpartition(".")
     if _UNUSED not in sys.modules:
         setattr(import_module(internal), name, _Later(_UNUSED))
-    dates = sys.modules.setdefault(_DATES, _Later(_DATES))
-    try:
-        for spec in specs:
-            with lock(spec.name):  # another thread may import the package, and the library must not be loaded twice
-                if spec.name not in sys.modules:
-                    load(spec)
-    finally:
-        _forget(dates)
+    for spec in specs:
+        with lock(spec.name):  # another thread may import the package, and the library must not be loaded twice
+            if spec.name not in sys.modules:
+                load(spec)
     return True
-
-
-def _forget(later: ModuleType) -> None:
-    """Let the next statement that imports a module really do it."""
-    if isinstance(later, _Later) and sys.modules.get(later.__name__) is later:
-        del sys.modules[later.__name__]
 
 
 if TYPE_CHECKING:
