@@ -34,6 +34,9 @@ FEED = {"x": X, "b": np.array(True)}
 EXPECTED = [[2, 0, 6]]
 
 
+files_may_go = pytest.mark.skipif(os.name == "nt", reason="Windows keeps files that are mapped")
+
+
 @pytest.fixture
 def compiled(tmp_path: Path) -> Path:
     """A compiled model."""
@@ -342,6 +345,7 @@ def test_options_of_the_caller_stay_as_they_are(tmp_path: Path) -> None:
 # -- damage ----------------------------------------------------------------------------------------------------
 
 
+@files_may_go
 @pytest.mark.parametrize("with_original", [False, True])
 def test_damage_anywhere_is_an_error_or_harmless(
     compiled: Path, embedding: Path, tmp_path: Path, with_original: bool
@@ -434,6 +438,7 @@ def test_a_damaged_original_is_an_error(embedding: Path, monkeypatch: pytest.Mon
         ort_py.InferenceSession(bytes(content), as_bytes())
 
 
+@files_may_go
 def test_it_may_be_replaced_while_it_is_used(compiled: Path, tmp_path: Path) -> None:
     """Another compilation exchanges the file; a session keeps the one that it has mapped."""
     session = ort_py.InferenceSession(compiled)
