@@ -17,6 +17,7 @@ from ort_py_onednn.binding.calls import Call
 from ort_py_onednn.binding.executable import executable
 from ort_py_onednn.binding.library import Library
 from ort_py_onednn.binding.openmp import allowed
+from ort_py_onednn.binding.windows import WINDOWS
 
 __all__ = ["INVALID", "OVERFLOW", "Flags", "can_look"]
 
@@ -116,6 +117,6 @@ class Flags:
 
     def _everywhere(self, function: int, argument: Any, threads: int) -> Call:
         threads = allowed(threads) if self._library.threaded else 1
-        if threads == 1:
+        if threads == 1 or WINDOWS:  # there teams begin with clean registers, and their flags are the caller's: `vcomp`
             return function, (argument,), False
         return self._library.c.GOMP_parallel, (function, argument, threads, 0), False

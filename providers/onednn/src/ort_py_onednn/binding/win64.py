@@ -12,10 +12,11 @@ from collections.abc import Sequence
 
 from ort_py_onednn.binding.windows import Frame
 
-__all__ = ["entered", "loop", "unwinding"]
+__all__ = ["entered", "keeping", "loop", "pushing", "taking", "unwinding"]
 
-_PUSH, _LARGE, _SMALL, _SAVE = 0, 1, 2, 8
-"""Operations of ``UNWIND_INFO``: a register pushed, many or few bytes taken, a vector register saved."""
+_PUSH, _LARGE, _SMALL, _FRAME, _SAVE = 0, 1, 2, 3, 8
+"""Operations of ``UNWIND_INFO``: a register pushed, many or few bytes taken, the stack's end kept in a register, a
+vector register saved."""
 
 _RBX, _RSI, _RDI = 3, 6, 7
 _VECTORS = range(6, 16)
@@ -36,17 +37,20 @@ def unwinding(steps: Sequence[Step], handler: int | None = None, data: bytes = b
         handler: The place of a function that is called when an exception passes the frame.
         data: What that reads.
     """
-    slots = b""
+    slots, frame = b"", 0
     for place, operation, operand in reversed(steps):
         if operation == _LARGE:
             slots += struct.pack("<BBH", place, _LARGE, operand // 8)
         elif operation == _SMALL:
             slots += struct.pack("<BB", place, (operand // 8 - 1) << 4 | _SMALL)
+        elif operation == _FRAME:
+            slots += struct.pack("<BB", place, _FRAME)
+            frame = operand
         elif operation == _SAVE:
             slots += struct.pack("<BBH", place, operand << 4 | _SAVE, operand - _VECTORS[0])
         else:
             slots += struct.pack("<BB", place, operand << 4 | _PUSH)
-    head = struct.pack("<BBBB", 1 | (handler is not None) << 3, steps[-1][0], len(slots) // 2, 0)
+    head = struct.pack("<BBBB", 1 | (handler is not None) << 3, steps[-1][0], len(slots) // 2, frame)
     slots += b"\x00" * (-len(slots) % 4)
     return head + slots + (b"" if handler is None else struct.pack("<I", handler) + data)
 
@@ -61,8 +65,18 @@ def pushing(begin: int, register: int) -> Step:
     return begin, _PUSH, register
 
 
-def entered(function: bytes) -> tuple[bytes, list[Frame]]:
-    """Put an entry in front of a function for System V with up to four arguments, which are no floats."""
+def keeping(begin: int, register: int) -> Step:
+    """The step that keeps the end of the stack in a register, after which any number of bytes may be taken."""
+    return begin, _FRAME, register
+
+
+def entered(function: bytes, steps_of_function: Sequence[Step] = ()) -> tuple[bytes, list[Frame]]:
+    """Put an entry in front of a function for System V.
+
+    Args:
+        function: With up to four arguments, which are no floats.
+        steps_of_function: What it does at its beginning, where it calls others.
+    """
     begin = bytes.fromhex("5756 4881ec") + struct.pack("<i", _ROOM)  # push rdi; push rsi; sub rsp, …
     steps = [pushing(1, _RDI), pushing(2, _RSI), taking(len(begin), _ROOM)]
     for register in _VECTORS:
@@ -80,7 +94,10 @@ def entered(function: bytes) -> tuple[bytes, list[Frame]]:
     end = len(code) + 4 + len(rest)
     padding = b"\xcc" * (-end % 32)  # the function may have constants behind it that lie at even addresses
     code += struct.pack("<i", len(rest) + len(padding)) + rest + padding
-    return code + function, [Frame(0, end, unwinding(steps))]
+    frames = [Frame(0, end, unwinding(steps))]
+    if steps_of_function:
+        frames.append(Frame(len(code), len(code) + len(function), unwinding(steps_of_function)))
+    return code + function, frames
 
 
 def _vector(opcode: int, register: int) -> bytes:
@@ -120,6 +137,4 @@ _LOOP = bytes.fromhex(
 
 def loop() -> tuple[bytes, list[Frame]]:
     """The loop of `calls`, with an entry."""
-    code, frames = entered(_LOOP)
-    begin = len(code) - len(_LOOP)
-    return code, [*frames, Frame(begin, len(code), unwinding([pushing(1, _RBX), taking(5, 32)]))]
+    return entered(_LOOP, [pushing(1, _RBX), taking(5, 32)])
