@@ -10,6 +10,7 @@ from ort_py_xnnpack.binding.declarations import (
     DECLARATIONS,
     GENERATED,
     POOL_DECLARATIONS,
+    SHARED_POOL_DECLARATIONS,
     functions,
     generate,
 )
@@ -32,8 +33,14 @@ def test_the_library_has_the_function(name: str) -> None:
 
 @pytest.mark.parametrize("name", functions(POOL_DECLARATIONS))
 def test_the_pool_has_the_function(name: str) -> None:
-    """The library of the thread pool hides its functions on macOS, where all work is done by the calling thread."""
-    pools = open_library().pools
-    if pools is None:
+    """The library of the thread pool hides its functions on macOS, where ExecuTorch's pool serves."""
+    library = open_library()
+    if not library.makes_pools:
         pytest.skip("the library of the thread pool exports none of its functions on this platform")
-    assert getattr(pools, name) is not None
+    assert getattr(library.pools, name) is not None
+
+
+@pytest.mark.parametrize("name", functions(SHARED_POOL_DECLARATIONS))
+def test_the_shared_pool_has_the_function(name: str) -> None:
+    """On every platform, so that the way that macOS takes can be tested on all."""
+    assert getattr(open_library().pools, name) is not None

@@ -82,7 +82,7 @@ def test_each_frame_has_one() -> None:
 
 
 def test_a_forked_child_has_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its parent's may be locked for ever."""
+    """No thread is left that would release its parent's."""
     pools = Pools()
     monkeypatch.setattr("ort_py_xnnpack.binding.workspace.pools", pools)
     workspaces, shared = Workspaces(open_library()), dict[object, object]()

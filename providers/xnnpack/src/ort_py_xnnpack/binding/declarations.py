@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-__all__ = ["DECLARATIONS", "GENERATED", "POOL_DECLARATIONS", "functions", "generate"]
+__all__ = ["DECLARATIONS", "GENERATED", "POOL_DECLARATIONS", "SHARED_POOL_DECLARATIONS", "functions", "generate"]
 
 GENERATED = Path(__file__).with_name("_xnnpack.py")
 
@@ -113,16 +113,27 @@ int xnn_define_space_to_depth_2d(graph_t graph, uint32_t block, uint32_t input, 
 
 POOL_DECLARATIONS = """
 void *pthreadpool_create(size_t threads);
+size_t pthreadpool_get_threads_count(void *pool);
 void pthreadpool_destroy(void *pool);
 """
 """Functions of the thread pool, which is a library of its own and hides them on macOS."""
+
+SHARED_POOL_DECLARATIONS = """
+void *_ZN10executorch9extension10threadpool14get_threadpoolEv(void);
+bool _ZN10executorch9extension10threadpool10ThreadPool24_unsafe_reset_threadpoolEj(void *pool, uint32_t threads);
+void *_ZN10executorch9extension10threadpool15get_pthreadpoolEv(void);
+"""
+"""Functions of ExecuTorch's pool, of which a process has one: it, its number of threads, and pthreadpool's handle.
+
+They are C++: ``get_threadpool()``, ``ThreadPool::_unsafe_reset_threadpool(unsigned)`` and ``get_pthreadpool()``.
+"""
 
 _HEADER = '"""Written by ``python -m ort_py_xnnpack.binding.declarations``; not to be changed by hand."""\n\n'
 
 
 def functions(declarations: str = DECLARATIONS) -> list[str]:
     """Names of the functions that are declared."""
-    return re.findall(r"\b((?:xnn|pthreadpool)_\w+)\(", declarations)
+    return re.findall(r"\b((?:xnn_|pthreadpool_|_ZN)\w+)\(", declarations)
 
 
 def generate(target: Path) -> None:
@@ -130,7 +141,7 @@ def generate(target: Path) -> None:
     import cffi
 
     ffi = cffi.FFI()
-    ffi.cdef(DECLARATIONS + POOL_DECLARATIONS)
+    ffi.cdef(DECLARATIONS + POOL_DECLARATIONS + SHARED_POOL_DECLARATIONS)
     ffi.set_source("ort_py_xnnpack.binding._xnnpack", None)
     ffi.emit_python_code(str(target))
     target.write_text(f"{_HEADER}{target.read_text(encoding='utf-8')}", encoding="utf-8")

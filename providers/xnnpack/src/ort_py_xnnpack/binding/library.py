@@ -32,12 +32,14 @@ class Library:
 
     Attributes:
         c: Its functions.
-        pools: The functions of its thread pool; None where they are hidden, and all work is done by the calling thread.
+        pools: Those of its thread pools.
+        makes_pools: Whether pools can be made; if not, the process has one, which is ExecuTorch's.
         path: The file.
     """
 
     c: Any
     pools: Any
+    makes_pools: bool
     path: str
 
 
@@ -114,8 +116,4 @@ def _opened() -> Library | Missing:
         return Missing(f"{paths[-1]} has no function xnn_initialize", _INSTALL)
     if status:
         return Missing(f"XNNPACK does not support this processor (status {status})", "use another CPU provider")
-    try:
-        pools.pthreadpool_create  # noqa: B018 - the look-up is the question
-    except AttributeError:
-        pools = None
-    return Library(c, pools, str(paths[-1]))
+    return Library(c, pools, hasattr(pools, "pthreadpool_create"), str(paths[-1]))
