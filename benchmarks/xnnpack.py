@@ -26,6 +26,7 @@ import ort_py as ort
 from benchmarks.providers import PICTURES, chosen_models
 from benchmarks.quantised import MODELS as QUANTISED
 from ort_py_xnnpack.binding.memory import roomy
+from ort_py_xnnpack.binding.workspace import Workspaces
 from ort_py_xnnpack.execution.instance import XnnpackInstance
 from ort_py_xnnpack.execution.region import XnnpackRegion
 
@@ -165,7 +166,7 @@ def _bare(parts: Sequence[_Part], threads: int) -> Callable[[], None]:
     forms, kept = [], []
     for region, inputs in parts:
         watches, region._watches = region._watches, False
-        form = region._made(tuple(one.shape for one in inputs), threads)
+        form = region._made(tuple(one.shape for one in inputs), threads, Workspaces(region._library).first())
         region._watches = watches
         arrays = [roomy(one.shape, one.dtype) for one in inputs]
         for array, one in zip(arrays, inputs, strict=True):

@@ -15,8 +15,14 @@ from workspace import ROOT
 FOLDER = ROOT / ".github"
 WORKFLOWS = sorted((FOLDER / "workflows").glob("*.yml"))
 FORMS = sorted(file for file in (FOLDER / "ISSUE_TEMPLATE").glob("*.yml") if file.name != "config.yml")
-OWN = ("bash .ci/run", "python scripts/", ".venv/bin/python scripts/", ".venv/bin/python -m benchmarks.", "sha256sum ")
-OWN += ("sudo apt-get ",)  # what a script asks for
+OWN = (
+    "bash .ci/run",
+    "python scripts/",
+    ".venv/bin/python scripts/",
+    ".venv/bin/python -m benchmarks.",
+    "sha256sum ",
+    "sudo apt-get ",  # what a script asks for
+)
 
 
 def _jobs(file: Path) -> dict[str, Any]:

@@ -117,7 +117,7 @@ def _exact(case: Case, feeds: dict[str, Array], constants: dict[str, Array]) -> 
 @pytest.mark.usefixtures("halves")
 @pytest.mark.parametrize("name", _OF_HALVES)
 def test_results(name: str) -> None:
-    """Of nodes that are computed as they stand in the model."""
+    """Nodes are computed as they stand in the model."""
     case = CASES[name]
     data, feeds, constants = _of_half(case)
     assert_close(_run(data, feeds), _exact(case, feeds, constants), context=name)
@@ -191,7 +191,7 @@ def test_graphs_are_computed_in_float32(monkeypatch: pytest.MonkeyPatch, halves:
 
 
 def test_conversions_are_those_of_numpy() -> None:
-    """Of every float16 to float32, and of numbers between two of float16, at halves, beyond the largest and back."""
+    """Every float16 becomes float32, and numbers between two of float16, at halves or beyond the largest go back."""
     exact = _EVERY.astype(np.float32)
     data = model([node("Cast", "x", to=TensorProto.FLOAT)], {"x": _EVERY})
     np.testing.assert_array_equal(_run(data, {"x": _EVERY}), exact)

@@ -83,7 +83,7 @@ class Ledger(Protocol):
         """Note multiplications of a run."""
 
     def note_late(self, condition: Condition) -> None:
-        """As `NodeScope.note_late`."""
+        """Do what `NodeScope.note_late` does."""
 
 
 @dataclass(slots=True, eq=False)

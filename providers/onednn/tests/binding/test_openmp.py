@@ -40,7 +40,7 @@ def library() -> Library:
 
 
 def test_numbers_of_threads_are_those_of_the_calling_thread(library: Library) -> None:
-    """What one thread sets does not show in another, and ends with the block."""
+    """A number that one thread sets does not show in another, and ends with the block."""
     seen: list[int] = []
     before = library.c.omp_get_max_threads()
     with openmp.threads(library, 3):

@@ -1,4 +1,4 @@
-"""What a dynamic library of macOS says of itself, read without macOS: what it exports, needs and is made for.
+"""Reader of a dynamic library of macOS, on any system: what it exports, what it needs and what it is made for.
 
 The format is described by Apple's header `mach-o/loader.h` and, for exports, by dyld's sources. This file does not know
 what the libraries are.

@@ -19,7 +19,7 @@ __all__ = ["HeadMask", "HeldMask", "Masks", "held"]
 
 @dataclass(frozen=True, slots=True)
 class Masks:
-    """What hides scores, as `attention` has it: each broadcasts to ``(batch, heads, rows, columns)``.
+    """Masks that hide scores, as `attention` has it: each broadcasts to ``(batch, heads, rows, columns)``.
 
     Attributes:
         added: Added to scores.
