@@ -191,7 +191,7 @@ def test_graphs_are_computed_in_float32(monkeypatch: pytest.MonkeyPatch, halves:
 
 
 def test_conversions_are_those_of_numpy() -> None:
-    """Every float16 becomes float32, and numbers between two of float16, at halves or beyond the largest go back."""
+    """Every float16 to float32, and numbers between two of float16, at halves, beyond the largest and back."""
     exact = _EVERY.astype(np.float32)
     data = model([node("Cast", "x", to=TensorProto.FLOAT)], {"x": _EVERY})
     np.testing.assert_array_equal(_run(data, {"x": _EVERY}), exact)

@@ -120,7 +120,7 @@ def test_regions_share_a_workspace(workspaces: list[Workspace]) -> None:
 
 
 def test_runs_at_the_same_time_have_their_own(workspaces: list[Workspace]) -> None:
-    """As many as there were runs at once; each result is right."""
+    """No more than there were runs at once; each result is right."""
     data = _regions(3)
     feeds = [_images(1, 4, 20 + size, 31) for size in range(4)]
     wanted = [run_plain(data, one) for one in feeds]
@@ -259,4 +259,4 @@ def test_other_types_are_refused() -> None:
     data = model([node("Add", "x x", "z"), node("Cast", "z", to=1)], {"x": np.zeros(4)})
     with open_session(data) as session:
         reasons = [str(one.refusals) for one in session.placement.nodes if one.op_type == "Add"]
-    assert any("float32 is supported" in reason for reason in reasons)
+    assert any("is double; " in reason for reason in reasons)

@@ -1,4 +1,4 @@
-"""Reader of a dynamic library of macOS, on any system: what it exports, what it needs and what it is made for.
+"""Reads dynamic libraries of macOS without macOS: the symbols that one exports, its needs, and its first system.
 
 The format is described by Apple's header `mach-o/loader.h` and, for exports, by dyld's sources. This file does not know
 what the libraries are.

@@ -103,7 +103,7 @@ def test_libraries_are_opened_in_the_order_of_their_needs(loader: Loader, folder
 
 
 def test_the_pool_is_executorchs(loader: Loader) -> None:
-    """ExecuTorch's pool gets as many threads as are asked for first."""
+    """It gets the number of threads that is asked for first."""
     found = library._opened()
     assert isinstance(found, library.Library)
     assert not found.makes_pools

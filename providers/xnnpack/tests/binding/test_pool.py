@@ -35,7 +35,7 @@ def test_a_forked_child_forgets_them() -> None:
 
 
 def test_a_library_that_makes_no_pools_has_one() -> None:
-    """On macOS, the pool has the threads of the first session that wants several; who may have fewer gets none."""
+    """On macOS, for one: it has the threads of the first session that wants several; who may have fewer gets none."""
     pools, library = Pools(), replace(open_library(), makes_pools=False)
     assert pools.of(library, 1) == ffi.NULL
     three = pools.of(library, 3)

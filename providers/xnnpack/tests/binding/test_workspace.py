@@ -60,7 +60,7 @@ def test_the_rest_stays_when_one_is_closed() -> None:
 
 
 def test_a_runtime_goes_when_nothing_computes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A runtime that is closed while another one has the workspace is deleted before the next change."""
+    """A runtime that is closed while another one computes is deleted before the next change."""
     workspace = Workspace(open_library())
     runtime, *_ = _negated_root(workspace, 10)
     with workspace.lock:
