@@ -151,6 +151,7 @@ class KeptForms:
                 raise ValueError("a form lies outside of the file")
         except (ValueError, TypeError, KeyError) as error:
             self._store.report_damage(self._key, _KIND, str(error))
+            content = None  # Windows removes no file that is mapped
             self._store.discard(self._key, _KIND)
             return {}
         self._content = content

@@ -13,6 +13,7 @@ import contextlib
 import mmap
 import os
 import stat
+import sys
 import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -120,6 +121,7 @@ class CacheStore:
         opened = self.open(key, kind)
         if opened is None:
             return None
+        content = None
         try:
             with opened:
                 content = mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ)
@@ -127,6 +129,7 @@ class CacheStore:
         except (OSError, ValueError) as error:  # an empty file cannot be mapped
             wrong = str(error)
         if wrong:
+            content = None  # Windows removes no file that is mapped
             self.report_damage(key, kind, wrong)
             self.discard(key, kind)
             return None
@@ -169,7 +172,12 @@ class CacheStore:
             handle, name = tempfile.mkstemp(_TEMPORARY, dir=self.folder)
             with os.fdopen(handle, "wb") as file:
                 write_file(file, description, blocks)
-            Path(name).replace(self._path(key, kind))
+            try:
+                Path(name).replace(self._path(key, kind))
+            except PermissionError:  # on Windows, somebody reads or writes the one that is there
+                if sys.platform != "win32" or not self._path(key, kind).exists():
+                    raise
+                _logger.info("the %s %s in use was not replaced", kind, key)
         except OSError as error:
             _logger.warning("the %s %s was not cached: %s", kind, key, error)
             return False
