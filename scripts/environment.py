@@ -29,7 +29,7 @@ _FAST_CPU = {
     ("linux", "x86_64"): "providers/onednn",
     ("linux", "aarch64"): "providers/xnnpack",
     ("darwin", "arm64"): "providers/xnnpack",
-    ("win32", "AMD64"): "providers/openvino",
+    ("win32", "AMD64"): "providers/onednn",
 }.get((sys.platform, platform.machine()))
 _INSTALLED = ("core", "providers/array", "providers/cpu", *((_FAST_CPU,) if _FAST_CPU else ()))
 _MEMBERS = {"demo.txt": _INSTALLED, "dev.txt": (*_INSTALLED, "kit")}

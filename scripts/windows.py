@@ -37,7 +37,7 @@ from workspace import ROOT
 __all__ = ["IMPOSSIBLE", "TESTS", "main"]
 
 FOLDER = ROOT / "build" / "windows"
-DISTRIBUTIONS = ("ort-py-core", "ort-py-cpu", "ort-py-kit", "ort-py-onednn")
+DISTRIBUTIONS = ("ort-py", "ort-py-kit")
 DEMONSTRATION = ("-m", "examples.ocr")
 TESTS = (
     ("providers/onednn/tests/binding", "providers/onednn/tests/test_sessions.py"),

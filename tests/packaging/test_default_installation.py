@@ -17,10 +17,11 @@ pytestmark = pytest.mark.packaging
 
 FAST, CPU = "DnnlExecutionProvider", "CPUExecutionProvider"
 
-only_with_a_fast_provider = pytest.mark.skipif(
-    sys.platform != "linux" or platform.machine() != "x86_64",
-    reason="ort-py-onednn is part of the default installation on Linux x86-64 only: its library exists for no other",
+only_with_onednn = pytest.mark.skipif(
+    (sys.platform, platform.machine()) not in {("linux", "x86_64"), ("win32", "AMD64")},
+    reason="ort-py-onednn is part of the default installation on x86-64 only: its library exists for no other",
 )
+only_on_linux = pytest.mark.skipif(sys.platform != "linux", reason="elsewhere OpenMP comes with the installation")
 
 RUN = """
 import numpy as np, onnx.parser, ort_py as ort
@@ -56,8 +57,9 @@ def _code(providers: str = "None", pin: bool = False) -> str:
         ("linux", "aarch64", "", {"ort-py-core", "ort-py-cpu", "ort-py-xnnpack"}),
         ("linux", "aarch64", "openvino", {"ort-py-core", "ort-py-cpu", "ort-py-openvino", "ort-py-xnnpack"}),
         ("linux", "riscv64", "", {"ort-py-core", "ort-py-cpu"}),
-        ("win32", "AMD64", "", {"ort-py-core", "ort-py-cpu", "ort-py-openvino"}),
-        ("win32", "AMD64", "all", {"ort-py-core", "ort-py-cpu", "ort-py-openvino", "ort-py-cuda"}),
+        ("win32", "AMD64", "", {"ort-py-core", "ort-py-cpu", "ort-py-onednn"}),
+        ("win32", "AMD64", "all", {"ort-py-core", "ort-py-cpu", "ort-py-onednn", "ort-py-openvino", "ort-py-cuda"}),
+        ("win32", "ARM64", "", {"ort-py-core", "ort-py-cpu"}),
         ("darwin", "arm64", "", {"ort-py-core", "ort-py-cpu", "ort-py-xnnpack"}),
         ("darwin", "arm64", "all", {"ort-py-core", "ort-py-cpu", "ort-py-openvino", "ort-py-xnnpack"}),
         ("darwin", "x86_64", "all", {"ort-py-core", "ort-py-cpu"}),
@@ -75,7 +77,7 @@ def test_what_the_meta_distribution_asks_for(
     assert {one.name for one in asked if one.marker is None or one.marker.evaluate(there)} == wanted
 
 
-@only_with_a_fast_provider
+@only_with_onednn
 def test_it_is_there_and_usable(default_installation: Environment) -> None:
     """Before the provider that completes; the command names its library."""
     code = "import ort_py; print(ort_py.get_available_providers())"
@@ -83,7 +85,7 @@ def test_it_is_there_and_usable(default_installation: Environment) -> None:
     assert "oneDNN 3" in default_installation.script("ort-py", "providers").stdout
 
 
-@only_with_a_fast_provider
+@only_with_onednn
 @pytest.mark.parametrize("providers", ["None", f"['{CPU}']"])
 def test_it_is_picked(default_installation: Environment, providers: str) -> None:
     """By default and under the name applications use, which is the name they see."""
@@ -92,7 +94,7 @@ def test_it_is_picked(default_installation: Environment, providers: str) -> None
     assert outcome.stderr == ""
 
 
-@only_with_a_fast_provider
+@only_with_onednn
 def test_plain_numpy_can_be_pinned(default_installation: Environment) -> None:
     outcome = default_installation.run(_code(pin=True))
     assert outcome.stdout.splitlines() == [f"True ['{CPU}'] ['{CPU}']"], outcome.stderr
@@ -105,7 +107,8 @@ def no_openmp(tmp_path: Path) -> str:
     return str(tmp_path)
 
 
-@only_with_a_fast_provider
+@only_with_onednn
+@only_on_linux
 @pytest.mark.parametrize("providers", ["None", f"['{CPU}']"])
 def test_a_missing_libgomp_is_told(default_installation: Environment, no_openmp: str, providers: str) -> None:
     """The model runs on NumPy; a line on standard error, once, and the session's report say why and what to install."""
@@ -122,7 +125,8 @@ def test_a_missing_libgomp_is_told(default_installation: Environment, no_openmp:
     assert "apt-get install libgomp1" in told
 
 
-@only_with_a_fast_provider
+@only_with_onednn
+@only_on_linux
 def test_the_command_tells_of_a_missing_libgomp(default_installation: Environment, no_openmp: str) -> None:
     """`ort-py providers` lists the provider as not usable, with reason and fix."""
     shown = default_installation.script("ort-py", "providers", LD_LIBRARY_PATH=no_openmp)

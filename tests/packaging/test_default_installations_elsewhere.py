@@ -39,13 +39,8 @@ def test_pip_finds_wheels(everywhere: Path, system: System, python: str) -> None
 
 
 @pytest.mark.parametrize("system", SYSTEMS, ids=lambda system: system.name)
-def test_the_download_is_at_most_half_as_large_again_as_onnxruntimes(
-    everywhere: Path, system: System, request: pytest.FixtureRequest
-) -> None:
+def test_the_download_is_at_most_half_as_large_again_as_onnxruntimes(everywhere: Path, system: System) -> None:
     """NumPy and onnx aside."""
-    if system.name == "Windows AMD64":
-        large = "OpenVINO is the only fast provider with a wheel there"
-        request.applymarker(pytest.mark.xfail(reason=large, strict=True))
     ours, theirs = (resolve(name, system, "3.12", everywhere) for name in ("ort-py", "onnxruntime"))
     assert ours.bytes <= 1.5 * theirs.bytes
 
