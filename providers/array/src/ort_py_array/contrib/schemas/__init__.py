@@ -36,7 +36,7 @@ FAMILIES = {
     "sequence_mixing": "RotaryEmbedding MRotaryEmbedding LinearAttention CausalConvWithState",
     "generation": "GreedySearch Sampling BeamSearch WhisperBeamSearch",
 }
-"""Operators of each family, of onnxruntime's domain where none is named; all are of version 1."""
+"""Operators of each family, of onnxruntime's domain where no other is named; all are of version 1."""
 
 _LATE = ("inputs", "outputs", "attributes", "types", "infer")
 
@@ -66,4 +66,4 @@ def schemas() -> tuple[OperatorSchema, ...]:
     """The schemas of all families, the same objects each time."""
     named = [(family, *one.rpartition(":")) for family, text in FAMILIES.items() for one in text.split()]
     domains = {"": "com.microsoft", "ai.onnx": ""}
-    return tuple([_NamedSchema(domains[domain], op_type, family) for family, domain, _, op_type in named])
+    return tuple([_NamedSchema(domains.get(domain, domain), op_type, family) for family, domain, _, op_type in named])
