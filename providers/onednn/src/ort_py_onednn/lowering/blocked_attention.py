@@ -362,15 +362,13 @@ class _Steps:
             width = value.dims[1]
             return planner.moving(moves, value, start * width, Desc.plain((rows, width)), rows * width)
 
-        def emit(primitive: tuple[Primitive, int], given: dict[int, Value]) -> None:
+        def emit(primitive: tuple[Primitive, int], given: dict[int, Value], in_place: int | None = None) -> None:
             done, planner.count = primitive
-            planner.emit(done, given)
+            planner.emit(done, given, in_place=in_place)
 
         def changed(primitive: tuple[Primitive, int], scores: Value, other: Value) -> Value:
             found = planner.new(block.scores)
-            done, planner.count = primitive
-            given = {Argument.SRC: scores, Argument.SRC_1: other, Argument.DST: found}
-            planner.emit(done, given, in_place=Argument.SRC)
+            emit(primitive, {Argument.SRC: scores, Argument.SRC_1: other, Argument.DST: found}, Argument.SRC)
             return found
 
         def hiding(mask: HeadMask) -> Value:
@@ -382,13 +380,12 @@ class _Steps:
         source, target, total = moving(query, first), moving(found, begin + first), moving(sums, begin + first)
         scores, largest = planner.new(block.scores), planner.new(block.largest)
         emit(block.product, {Argument.SRC: source, Argument.WEIGHTS: keys, Argument.DST: scores})
-        steps = list(zip(block.hiding, masks, strict=True))
-        behind = steps[len(self._masks.added) :]
-        for primitive, mask in steps[: len(self._masks.added)]:
+        steps, added = list(zip(block.hiding, masks, strict=True)), len(self._masks.added)
+        for primitive, mask in steps[:added]:
             scores = changed(primitive, scores, hiding(mask))
         emit(block.peak, {Argument.SRC: scores, Argument.DST: largest})
         powers = changed(block.exponential, scores, largest)
-        for primitive, mask in behind:
+        for primitive, mask in steps[added:]:
             powers = changed(primitive, powers, hiding(mask))
         emit(block.total, {Argument.SRC: powers, Argument.DST: total})
         emit(block.mixture, {Argument.SRC: powers, Argument.WEIGHTS: values, Argument.DST: target})
