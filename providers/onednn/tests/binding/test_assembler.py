@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from ort_py_onednn.binding.assembler import R8, RDX, RSI, Assembler, At
+from ort_py_onednn.binding.assembler import R8, R9, R12, RAX, RCX, RDI, RDX, RSI, Assembler, At
 
 INSTRUCTIONS: list[tuple[str, Callable[[Assembler], None], str]] = [
     ("vfmadd213ps ymm12, ymm3, ymm14", lambda a: a.do("vfmadd213ps", 12, 3, 14), "c44265a8e6"),
@@ -25,6 +25,20 @@ INSTRUCTIONS: list[tuple[str, Callable[[Assembler], None], str]] = [
     ("vfmadd231ps ymm1, ymm9, [r8 + 64]", lambda a: a.do("vfmadd231ps", 1, 9, At(R8, 64)), "c4c235b88840000000"),
     ("vmaskmovps ymm0, ymm15, [rsi]", lambda a: a.read_part(0, 15, At(RSI)), "c4e2052c8600000000"),
     ("vmaskmovps [rdx], ymm15, ymm8", lambda a: a.write_part(8, 15, At(RDX)), "c462052e8200000000"),
+    ("vmovups ymm3, [rsi + rax]", lambda a: a.read(3, At(RSI, 0, RAX)), "c4e17c109c0600000000"),
+    (
+        "vfmadd231ps ymm1, ymm8, [r12 + rax]",
+        lambda a: a.do("vfmadd231ps", 1, 8, At(R12, 0, RAX)),
+        "c4c23db88c0400000000",
+    ),
+    ("vhaddps ymm2, ymm2, ymm3", lambda a: a.do("vhaddps", 2, 2, 3), "c4e16f7cd3"),
+    ("vfnmadd231ps ymm3, ymm11, ymm9", lambda a: a.do("vfnmadd231ps", 3, 11, 9), "c4c225bcd9"),
+    ("vperm2f128 ymm1, ymm0, ymm4, 32", lambda a: a.join_halves(1, 0, 4, 0x20), "c4e37d06cc20"),
+    ("vpermilps ymm3, ymm10, 0x4e", lambda a: a.turn(3, 10, 0x4E), "c4c37d04da4e"),
+    ("cqo; idiv qword ptr [rdi + 8]", lambda a: a.divide(At(RDI, 8)), "489948f7bf08000000"),
+    ("cmovle r9, rcx", lambda a: a.move_if_at_most(R9, RCX), "4c0f4ec9"),
+    ("cmp rcx, 1000", lambda a: a.compare_number(RCX, 1000), "4881f9e8030000"),
+    ("mov rdx, [r12 + rcx + 4]", lambda a: a.move(RDX, At(R12, 4, RCX)), "498b940c04000000"),
 ]
 """Text, the call, and the bytes: forms of the VEX prefix of three bytes, and distances of four bytes."""
 

@@ -63,8 +63,11 @@ _OPCODES = {
     "vxorps": (0, 1, 0x57),
     "vfmadd213ps": (1, 2, 0xA8),
     "vfmadd231ps": (1, 2, 0xB8),
+    "vfnmadd231ps": (1, 2, 0xBC),
+    "vhaddps": (3, 1, 0x7C),
 }
-"""Prefix, map and opcode of instructions of three operands: 66 is prefix 1; 0F, 0F38 and 0F3A are maps 1 to 3."""
+"""Prefix, map and opcode of instructions of three operands: 66 is prefix 1, F2 prefix 3; 0F, 0F38 and 0F3A are maps 1
+to 3."""
 
 
 _HALVES = {"read16": (0, 0x10), "read8": (2, 0x7E), "read4": (1, 0x6E), "write16": (0, 0x11), "write8": (1, 0xD6)}
@@ -76,10 +79,23 @@ class Constant(int):
 
 
 class At(NamedTuple):
-    """Numbers in memory: so many bytes behind what a register points to."""
+    """Numbers in memory: so many bytes behind what a register points to.
+
+    Attributes:
+        base: The register.
+        behind: How many.
+        along: A register whose bytes are added, one of the first eight but the fourth; None for none.
+    """
 
     base: int
     behind: int = 0
+    along: int | None = None
+
+    @property
+    def named(self) -> int:
+        """The register that the byte of an instruction names, by its lower three bits; the fourth says that `_behind`
+        begins with one more byte."""
+        return self.base if self.along is None else self.base & 8 | RSP
 
 
 Source: TypeAlias = "int | Constant | At"
@@ -89,9 +105,13 @@ Source: TypeAlias = "int | Constant | At"
 def _behind(place: At) -> bytes:
     """The bytes behind the one that names a register and memory: an index and a distance.
 
-    The fourth register of each eight stands for an index behind it, which is none here.
+    The fourth register of each eight stands for a byte with the base and an index; as an index it is none.
     """
-    return b"\x24" * (place.base & 7 == RSP) + struct.pack("<i", place.behind)
+    distance = struct.pack("<i", place.behind)
+    if place.along is None and place.base & 7 != RSP:
+        return distance
+    index = RSP if place.along is None else place.along
+    return bytes((index << 3 | place.base & 7,)) + distance
 
 
 class Assembler:
@@ -194,23 +214,23 @@ class Assembler:
 
     def read(self, target: int, source: At) -> None:
         """Append vmovups from memory."""
-        self._memory(0, 1, 0x10, target, None, *source)
+        self._memory(0, 1, 0x10, target, None, source)
 
     def write(self, source: int, target: At) -> None:
         """Append vmovups to memory."""
-        self._memory(0, 1, 0x11, source, None, *target)
+        self._memory(0, 1, 0x11, source, None, target)
 
     def spread(self, target: int, source: At) -> None:
         """Append vbroadcastss from memory."""
-        self._memory(1, 2, 0x18, target, None, *source)
+        self._memory(1, 2, 0x18, target, None, source)
 
     def read_part(self, target: int, mask: int, source: At) -> None:
         """Append vmaskmovps from memory."""
-        self._memory(1, 2, 0x2C, target, mask, *source)
+        self._memory(1, 2, 0x2C, target, mask, source)
 
     def write_part(self, source: int, mask: int, target: At) -> None:
         """Append vmaskmovps to memory."""
-        self._memory(1, 2, 0x2E, source, mask, *target)
+        self._memory(1, 2, 0x2E, source, mask, target)
 
     def change(self, name: str, target: int, source: int) -> None:
         """Append an instruction of a target and one source, both registers: ``vcvtdq2ps`` or ``vcvtps2dq``."""
@@ -222,7 +242,7 @@ class Assembler:
         The number says how many bytes are written or read.
         """
         prefix, opcode = _HALVES[name]
-        self._memory(prefix, 1, opcode, register, None, *place, whole=False)
+        self._memory(prefix, 1, opcode, register, None, place, whole=False)
 
     def round(self, target: int, source: int) -> None:
         """Append vroundps: to the nearest whole numbers, halves to even ones."""
@@ -238,7 +258,19 @@ class Assembler:
 
     def insert(self, register: int, source: At, place: int) -> None:
         """Append vpinsrb from memory, into the lower 128 bits."""
-        self._memory(1, 3, 0x20, register, register, *source, place, whole=False)
+        self._memory(1, 3, 0x20, register, register, source, place, whole=False)
+
+    def exchange_halves(self, target: int, source: int) -> None:
+        """Append vperm2f128: the halves of 128 bits change places."""
+        self.join_halves(target, source, source, 0x01)
+
+    def join_halves(self, target: int, first: int, second: int, which: int) -> None:
+        """Append vperm2f128; 0x20 takes both lower halves, 0x31 both upper ones."""
+        self.vex(1, 3, 0x06, target, first, second, which)
+
+    def turn(self, target: int, source: int, order: int) -> None:
+        """Append vpermilps: numbers of each half in an order of four times two bits."""
+        self.vex(1, 3, 0x04, target, None, source, order)
 
     # Registers of 64 bits ---------------------------------------------------------------------------------------------
 
@@ -261,6 +293,25 @@ class Assembler:
     def multiply(self, target: int, source: At | int) -> None:
         """Append imul."""
         self._general(0x0FAF, target, source)
+
+    def divide(self, divisor: At) -> None:
+        """Append cqo and idiv: rax becomes the quotient, rdx the remainder."""
+        self._code += b"\x48\x99"
+        self._general(0xF7, 7, divisor)
+
+    def move_if_at_most(self, target: int, source: int) -> None:
+        """Append cmovle."""
+        self._general(0x0F4E, target, source)
+
+    def compare_number(self, first: int, number: int) -> None:
+        """Append cmp with a number of 32 bits."""
+        self._general(0x81, 7, first)
+        self._code += struct.pack("<i", number)
+
+    def repeat(self, target: int) -> None:
+        """Append a jump that is always made, back to a place."""
+        self._code.append(0xE9)
+        self.jump(target)
 
     def compare_whole(self, first: int, second: At | int) -> None:
         """Append cmp."""
@@ -288,7 +339,7 @@ class Assembler:
 
     def _general(self, opcode: int, register: int, other: At | int) -> None:
         at = other if isinstance(other, At) else None
-        base = other if at is None else at.base
+        base = other if at is None else at.named
         assert isinstance(base, int)
         self._code.append(0x48 | (register >> 3) << 2 | base >> 3)
         self._code += opcode.to_bytes(2 if opcode > 0xFF else 1, "big")
@@ -316,9 +367,9 @@ class Assembler:
             last: The byte behind it, if there is one.
         """
         if isinstance(second, Constant):
-            self._memory(prefix, table, opcode, register, first, R8, int(second), last)
+            self._memory(prefix, table, opcode, register, first, At(R8, int(second)), last)
         elif isinstance(second, At):
-            self._memory(prefix, table, opcode, register, first, *second, last)
+            self._memory(prefix, table, opcode, register, first, second, last)
         else:
             self._append(prefix, table, opcode, register, first, second + self._first, 0xC0, b"", last)
 
@@ -329,14 +380,12 @@ class Assembler:
         opcode: int,
         register: int,
         first: int | None,
-        base: int,
-        distance: int = 0,
+        place: At,
         last: int | None = None,
         *,
         whole: bool = True,
     ) -> None:
-        behind = _behind(At(base, distance))
-        self._append(prefix, table, opcode, register, first, base, 0x80, behind, last, whole=whole)
+        self._append(prefix, table, opcode, register, first, place.named, 0x80, _behind(place), last, whole=whole)
 
     def _append(
         self,

@@ -24,20 +24,21 @@ def executable(code: bytes) -> int:
     """Put a function where C code can call it, for as long as the process lives.
 
     Args:
-        code: The function, for System V: at most a page, with up to four arguments, which are no floats.
+        code: The function, for System V: with up to four arguments, which are no floats.
 
     Returns:
         Its address; 0 where the system allows no executable memory.
     """
     if windows.WINDOWS:
         return windows.placed(*win64.entered(code))
-    memory = mmap.mmap(-1, mmap.PAGESIZE, prot=mmap.PROT_READ | mmap.PROT_WRITE)
+    size = -(-len(code) // mmap.PAGESIZE) * mmap.PAGESIZE
+    memory = mmap.mmap(-1, size, prot=mmap.PROT_READ | mmap.PROT_WRITE)
     memory.write(code)
     place = ffi.from_buffer(memory)
     address = int(ffi.cast("intptr_t", place))
     protect = ctypes.CDLL(None).mprotect
     protect.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
-    if protect(address, mmap.PAGESIZE, mmap.PROT_READ | mmap.PROT_EXEC):
+    if protect(address, size, mmap.PROT_READ | mmap.PROT_EXEC):
         return 0
     keep_until_exit(memory)
     return address
