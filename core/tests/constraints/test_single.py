@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -84,3 +85,45 @@ def test_shapes_of_outputs(body: str, inputs: list[Any], shapes: Any) -> None:
 def test_multiplications(body: str, inputs: list[Any], work: int) -> None:
     """Those of products; none where the operator has none, or a constraint is broken."""
     assert work_of(node_of(body), inputs) == work
+
+
+def attention(*shapes: tuple[int, ...]) -> tuple[NodeSpec, list[Any]]:
+    """MultiHeadAttention of two heads with a bias and a past, and arrays of its inputs."""
+    plain = node_of("y = Add(x, z)")
+    x, z = plain.inputs
+    node = replace(
+        plain,
+        domain="com.microsoft",
+        op_type="MultiHeadAttention",
+        since_version=1,
+        attributes={"num_heads": 2},
+        inputs=(x, x, x, None, None, x, z, z),
+        outputs=(*plain.outputs, x, z),
+    )
+    q, k, v, bias, keys, values = (np.zeros(shape, np.float32) for shape in shapes)
+    return node, [q, k, v, None, None, bias, keys, values]
+
+
+FITTING = (3, 1, 8), (3, 1, 8), (3, 1, 6), (1, 2, 1, 6), (3, 2, 5, 4), (3, 2, 5, 3)
+
+
+def test_keys_and_values_stand_behind_those_of_the_past() -> None:
+    node, inputs = attention(*FITTING)
+    assert violated(node, inputs) == ""
+    assert output_shapes(node, inputs) == [(3, 1, 6), (3, 2, 6, 4), (3, 2, 6, 3)]
+    assert work_of(node, inputs) == 3 * 2 * 6 * (4 + 3)
+
+
+@pytest.mark.parametrize(
+    ("place", "shape", "text"),
+    [
+        (3, (1, 2, 1, 5), "size 5 does not broadcast to 6"),
+        (4, (3, 2, 5, 3), "the past of the keys has 3"),
+        (5, (3, 2, 4, 3), "the past of the values has 4"),
+        (5, (1, 2, 5, 3), "the past of the values has 1"),
+    ],
+)
+def test_a_past_that_does_not_fit(place: int, shape: tuple[int, ...], text: str) -> None:
+    shapes = list(FITTING)
+    shapes[place] = shape
+    assert text in violated(*attention(*shapes))

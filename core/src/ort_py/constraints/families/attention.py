@@ -50,9 +50,9 @@ def _attention(n: NodeScope) -> Outputs:
 
 
 def _several(n: NodeScope) -> Outputs:
-    """com.microsoft.MultiHeadAttention of separate queries, keys and values, without a past."""
-    if any(n.has(place) for place in (6, 7)):
-        raise Unchecked("the number of keys depends on the past")
+    """com.microsoft.MultiHeadAttention of separate queries, keys and values, which may stand behind those of a past."""
+    if n.has(8) or n.has(9):
+        raise Unchecked("the past is a buffer, or its rows come from beams")
     query = n.shape(0)
     if len(query) != 3 or not n.has(1) or not n.has(2):
         raise Unchecked("queries, keys and values are packed")
@@ -70,12 +70,26 @@ def _several(n: NodeScope) -> Outputs:
         n.require(equal(size, wanted), "{} and {} " + what + " do not fit together", size, wanted)
     if n.has(3):
         n.require_same(3, (split[1] * split[3] + key[1] * key[3] + value[1] * value[3],), "the bias")
+    if n.has(6) or n.has(7):
+        key, value = _behind_past(n, key, value)
     if n.has(4):
         _mask(n, split, key)
     if n.has(5):
         n.spreads_to(5, (split[0], split[1], split[2], key[2]), "the bias of the scores")
     n.spend(product((split[0], split[1], split[2], key[2], split[3] + value[3])))
-    return [(split[0], split[2], split[1] * value[3]), *(None,) * (n.outputs - 1)]
+    present = () if n.outputs == 1 else (key, value)
+    return [(split[0], split[2], split[1] * value[3]), *present, *(None,) * (n.outputs - 3)][: n.outputs]
+
+
+def _behind_past(n: NodeScope, key: Dims, value: Dims) -> tuple[Dims, Dims]:
+    """All keys and values, of which there is a past."""
+    if not n.has(6) or not n.has(7) or len(n.shape(1)) != 3:
+        raise Unchecked("the past is only one of keys and values, or of caches")
+    rows = n.require_rank(6, 4, 4)[2]
+    n.require_same(6, (key[0], key[1], rows, key[3]), "the past of the keys")
+    n.require_same(7, (value[0], value[1], rows, value[3]), "the past of the values")
+    total = rows + key[2]
+    return (key[0], key[1], total, key[3]), (value[0], value[1], total, value[3])
 
 
 def _packed(n: NodeScope) -> Outputs:
