@@ -242,7 +242,8 @@ class Watch:
         instance._arena[:] = _NONSENSE
         found = call(instance)
         with self._noting():
-            other = _run_apart(instance._region, form.plan, apart, given)
+            grown = any(one[0] != shape for one, shape in zip(form.outputs, form.plan.outputs, strict=True))
+            other = _run_apart(instance._region, form.plan, apart, given, grown=grown)
             for number, (one, two) in enumerate(zip(found, other, strict=True)):
                 if one.tobytes() != two.tobytes():
                     raise Clash(f"Output {number} differs where buffers lie apart.")
@@ -266,8 +267,9 @@ def _constants(steps: Sequence[Step]) -> list[Buffer]:
     return [buffer for step in steps for buffer in step.buffers.values() if buffer.place is Place.CONSTANT]
 
 
-def _run_apart(region: Any, plan: Plan, apart: Coalesced, inputs: Sequence[Any]) -> Sequence[Any]:
-    """A run with a fence around each buffer, and around each output."""
+def _run_apart(region: Any, plan: Plan, apart: Coalesced, inputs: Sequence[Any], *, grown: bool) -> Sequence[Any]:
+    """A run with a fence around each buffer, and around each output that has the size of the plan; `grown` if some have
+    another one."""
     roots = [place for place in dict.fromkeys(apart.places.values()) if place.place is Place.ARENA and not place.whole]
     end = _FENCE
     fences = []
@@ -286,6 +288,8 @@ def _run_apart(region: Any, plan: Plan, apart: Coalesced, inputs: Sequence[Any])
     form = instances._Form(region, KeptPlan(whole, Entry(0, (), int)), arena, size=1, judged=False)
     runner._adapts = False
     vars(runner)["_form_for"] = lambda *_: form  # one plan, whatever the shapes
+    if not grown:
+        vars(runner)["_grown"] = lambda *_: form
     outputs, around = [], []
     for shape, dtype in zip(plan.outputs, plan.dtypes, strict=True):
         size = math.prod(shape) * dtype.itemsize

@@ -171,6 +171,10 @@ def _products(make: _Maker) -> Iterator[Case]:
     yield make.case("attention", [node("MultiHeadAttention", "x k v", "y", **heads)], feeds)
     masked = feeds | {"m": make.array(1, 1, 6, 7)}
     yield make.case("masked attention", [node("MultiHeadAttention", "x k v - - m", "y", **heads)], masked)
+    past = {"x": feeds["x"], "k": make.array(1, 6, 16), "v": make.array(1, 6, 16), "m": make.array(1, 1, 6, 11)}
+    past |= {"pk": make.array(1, 2, 5, 8), "pv": make.array(1, 2, 5, 8)}
+    nodes = [node("MultiHeadAttention", "x k v - - m pk pv", "a", **heads), node("Relu", "a", "y")]
+    yield make.case("attention to a past", nodes, past)
 
 
 def _integers(make: _Maker) -> Iterator[Case]:

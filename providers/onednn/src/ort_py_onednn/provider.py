@@ -14,9 +14,11 @@ from ort_py.contracts import (
     RegionView,
     SessionContext,
 )
+from ort_py_onednn.binding.constants import F32
 from ort_py_onednn.binding.engine import engine
 from ort_py_onednn.binding.forks import gate
 from ort_py_onednn.binding.openmp import guard_forks
+from ort_py_onednn.binding.past_attention import has_past_attention
 from ort_py_onednn.execution.arithmetic import computed_types, converted_types, precision_refusal, product_type
 
 __all__ = ["DnnlProvider"]
@@ -56,8 +58,14 @@ class DnnlProvider(IExecutionProvider):
         """Subgraphs of floating operators, each with work that is worth the call."""
         from ort_py_onednn.graph.claims import capability  # a restored model is not asked about
 
-        computed = computed_types(self._engine.library)
-        return capability(graph, small=self._claim_small, computed=computed, converted=converted_types())
+        library = self._engine.library
+        return capability(
+            graph,
+            small=self._claim_small,
+            computed=computed_types(library),
+            converted=converted_types(),
+            grows=product_type(self._precision, library) == F32 and has_past_attention(library),
+        )
 
     def group_refusal(self, nodes: Sequence[NodeSpec], graph: GraphView) -> str | None:
         """Return whether what others left of a claim still is worth a call."""

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ort_py.contracts import RegionInstance, RequiredOutputs, RunDeclined
-from ort_py.errors import EPFail
+from ort_py.errors import EPFail, LimitError
 from ort_py_onednn.binding._dnnl import ffi
 from ort_py_onednn.binding.calls import Call, CallList, Repeated
 from ort_py_onednn.binding.flags import INVALID, Flags, can_look
@@ -25,6 +25,7 @@ from ort_py_onednn.binding.openmp import prepare
 from ort_py_onednn.binding.room import leave_room
 from ort_py_onednn.execution.crowding import Pace
 from ort_py_onednn.execution.elements import has_buffer, numpy_of
+from ort_py_onednn.execution.growth import Growth, Shapes
 from ort_py_onednn.execution.packed_weights import aligned
 from ort_py_onednn.execution.plan import Place, Plan, Step
 from ort_py_onednn.execution.repeat import Repeat
@@ -34,7 +35,7 @@ from ort_py_onednn.execution.work import Memories, work_of
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ort_py_onednn.execution.region import DnnlRegion, KeptPlan, Shapes
+    from ort_py_onednn.execution.region import DnnlRegion, KeptPlan
 
     Admit = Callable[[Sequence[Any]], RequiredOutputs]
 
@@ -69,6 +70,7 @@ class _Form:
         opaque: The same for inputs whose arrays do not speak the buffer protocol.
         outputs: (shape, type, whether arrays speak no buffer protocol, words) of each output.
         flags: The processor's flags of a run; None if they are not checked.
+        told: Words of `calls` that hold a number of past rows.
         restore: Word that holds the caller's number of threads; -1 where there are no threads.
         size: Elements of the inputs.
         judged: Whether it is worth asking how many threads it should take.
@@ -91,6 +93,7 @@ class _Form:
         "plan_entry",
         "restore",
         "size",
+        "told",
     )
 
     def __init__(
@@ -120,6 +123,7 @@ class _Form:
             if buffer.place in {Place.INPUT, Place.OUTPUT}:
                 place = CallList.place(first + number, argument)
                 places.setdefault((buffer.place, buffer.index), []).append(place)
+        self.told = tuple(CallList.place(first + number, argument) for number, argument in work.told)
         titles = ["an array of the run"] * ahead + work.titles
         records = ahead + work.records
         if flags is not None:
@@ -233,7 +237,11 @@ class DnnlInstance(RegionInstance):
         if self._looked_at:
             shapes += tuple([tuple(inputs[number].reshape(-1).tolist()) for number in self._looked_at])
         if shapes != self._shapes or self._adapts:
-            self._form = self._form_for(shapes, inputs)
+            growth = self._region.growth
+            if growth is None:
+                self._form = self._form_for(shapes, lambda: inputs)
+            else:
+                self._form = self._grown(growth, shapes, inputs)
             self._shapes = shapes
         form = self._form
         assert form is not None
@@ -311,7 +319,28 @@ class DnnlInstance(RegionInstance):
             if form.entry is not None:
                 shape_memory.remove(form.entry)
 
-    def _form_for(self, shapes: Shapes, inputs: Sequence[Any]) -> _Form:
+    def _grown(self, growth: Growth, shapes: Shapes, inputs: Sequence[Any]) -> _Form:
+        """The form for a run with a past, told how long that is."""
+        held = growth.held(shapes)
+        if held is None:
+            return self._form_for(shapes, lambda: inputs)
+        whole, rows, more = held
+        try:
+            form = self._form_for(whole, lambda: growth.stand_ins(inputs, whole))
+        except LimitError:  # of as many rows as there may be; those that there are may keep the limit
+            return self._form_for(shapes, lambda: inputs)
+        words = form.calls.words
+        for word in form.told:
+            words[word] = rows
+        form.outputs = tuple(
+            (growth.made(shape, number, more), dtype, opaque, places)
+            for number, (shape, (_, dtype, opaque, places)) in enumerate(
+                zip(form.plan.outputs, form.outputs, strict=True)
+            )
+        )
+        return form
+
+    def _form_for(self, shapes: Shapes, inputs: Callable[[], Sequence[Any]]) -> _Form:
         self._taken = threads = self._pace.threads(self._threads) if self._adapts else self._threads
         key = shapes, threads
         found = self._forms.get(key)
@@ -319,7 +348,7 @@ class DnnlInstance(RegionInstance):
             if found.entry is not None:
                 found.entry.used = found.plan_entry.used = True
             return found
-        required = None if self._admit is None else self._admit(inputs)
+        required = None if self._admit is None else self._admit(inputs())
         leave_room()
         prepare(self._region.engine.library, max(threads, self._threads))
         with gate.making():  # this takes locks that a forked child must not find closed

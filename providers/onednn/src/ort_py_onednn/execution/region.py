@@ -26,6 +26,7 @@ from ort_py_onednn.binding.generation import Generation
 from ort_py_onednn.binding.primitive import Primitive, Unimplemented
 from ort_py_onednn.binding.room import leave_room
 from ort_py_onednn.execution.elements import ELEMENTS
+from ort_py_onednn.execution.growth import Shapes, growth_of
 from ort_py_onednn.execution.instance import DnnlInstance, Refused
 from ort_py_onednn.execution.packed_weights import MadeWeight, Weight
 from ort_py_onednn.execution.plan import Plan
@@ -46,8 +47,6 @@ _STEP_BYTES = 700
 
 _LOOKED_AT = 64
 """Elements up to which a constant of a type that is computed with may be looked at, such as the scales of a Resize."""
-
-Shapes = tuple[tuple[int, ...], ...]
 
 
 class KeptPlan(NamedTuple):
@@ -113,6 +112,7 @@ class DnnlRegion(CompiledRegion):
         shapes = [value.shape for value in view.inputs]
         static = all(shape is not None and all(isinstance(dim, int) for dim in shape) for shape in shapes)
         self._alone = static and not self.looked_at
+        self.growth = None if self._alone else growth_of(self.operations, self.inputs, self.outputs)
         if self._alone:
             with contextlib.suppress(Refused):  # then each run is declined
                 self.plan(tuple(tuple(int(dim) for dim in shape or ()) for shape in shapes), threads)  # type: ignore[arg-type]  # all are int

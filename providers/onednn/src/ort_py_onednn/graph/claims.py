@@ -13,6 +13,7 @@ from ort_py.dtypes import DataType
 from ort_py_onednn.graph.cost import numpy_us, pays, region_us
 from ort_py_onednn.graph.shape_values import broken, follow_from_shapes, worth_claiming
 from ort_py_onednn.graph.support import is_heavy, refusal
+from ort_py_onednn.graph.support.attention import has_present
 from ort_py_onednn.graph.support.rule import FLOATING
 
 __all__ = ["capability", "group_refusal"]
@@ -25,6 +26,11 @@ _BETWEEN = (
 _ROUNDED_ROWS = 4
 """Accuracy level from which others compute such products in integers."""
 
+_BIAS = (
+    "it makes what is added to scores of a past whose size changes from run to run: a plan with it would serve one run"
+)
+_NO_CODE = "it has a past, for which there is no code here: it needs AVX2 and float32, and memory that can be executed"
+
 _OUTSIDE = "it follows from shapes: a region that reads it receives the value"
 
 
@@ -34,6 +40,7 @@ def capability(
     small: bool = False,
     computed: frozenset[DataType] = FLOATING,
     converted: frozenset[DataType] = FLOATING,
+    grows: bool = False,
 ) -> Capability:
     """The provider's answer.
 
@@ -42,6 +49,7 @@ def capability(
         small: Take groups too that do not pay.
         computed: Floating types that this CPU computes in.
         converted: Floating types that it converts.
+        grows: Whether it computes attention to a past.
     """
     refusals: list[Refusal] = []
     able: set[int] = set()
@@ -54,6 +62,9 @@ def capability(
             able.add(node.index)
         else:
             reasons[node.index] = reason
+    refused = _with_past(graph, able, grows=grows)
+    able -= set(refused)
+    reasons |= refused
     reasons |= dict.fromkeys(set(following.values()) & set(reasons), _OUTSIDE)
     inside = worth_claiming(graph, able, following, able)
     groups = convex_groups(graph, able | inside)
@@ -72,6 +83,37 @@ def capability(
         else:
             refusals += [Refusal(index, reason) for index in group]
     return Capability(tuple(claims), tuple(refusals))
+
+
+def _with_past(graph: GraphView, able: set[int], *, grows: bool) -> dict[int, str]:
+    """Why attention to a past stays outside, and what makes the bias of its scores, by node."""
+    refused: dict[int, str] = {}
+    for index in sorted(able):
+        node = graph.nodes[index]
+        if not has_present(node):
+            continue
+        if not grows:
+            refused[index] = _NO_CODE
+            continue
+        bias = node.inputs[5] if len(node.inputs) > 5 else None
+        makers = set() if bias is None else _makers(graph, bias.name)
+        if any(maker in able and is_heavy(graph.nodes[maker]) for maker in makers):
+            refused[index] = "its past changes from run to run, and what is added to its scores has a product"
+        else:
+            refused |= dict.fromkeys(makers & able, _BIAS)
+    return refused
+
+
+def _makers(graph: GraphView, name: str) -> set[int]:
+    """The nodes that a value follows from."""
+    found: set[int] = set()
+    pending = [name]
+    while pending:
+        maker = graph.producer(pending.pop())
+        if maker is not None and maker not in found:
+            found.add(maker)
+            pending += [value.name for value in graph.nodes[maker].inputs if value is not None]
+    return found
 
 
 def group_refusal(nodes: Sequence[NodeSpec], graph: GraphView) -> str | None:

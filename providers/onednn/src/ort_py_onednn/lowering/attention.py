@@ -16,6 +16,7 @@ from ort_py_onednn.graph.functions import linear
 from ort_py_onednn.graph.operation import Operation
 from ort_py_onednn.lowering.attention_masks import Masks
 from ort_py_onednn.lowering.blocked_attention import in_blocks
+from ort_py_onednn.lowering.past_attention import past_attention
 from ort_py_onednn.lowering.planner import Planner, Value, broadcast_dims
 
 __all__ = ["attention", "multi_head"]
@@ -47,6 +48,9 @@ class _Heads:
 def multi_head(planner: Planner, operation: Operation) -> None:
     """com.microsoft MultiHeadAttention of queries of three dimensions, keys and values of these or split into heads
     already, with a bias that is added."""
+    if any(operation.outputs[1:]) or any(operation.inputs[6:]):
+        past_attention(planner, operation)
+        return
     heads = operation.attributes["num_heads"]
     query, key, value = (_split(planner, planner.value(name), heads) for name in operation.inputs[:3])
     scale = operation.attributes.get("scale", 0.0) or 1 / math.sqrt(query.dims[3])

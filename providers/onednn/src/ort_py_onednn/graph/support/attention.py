@@ -7,15 +7,17 @@ from ort_py.dtypes import DataType
 from ort_py_onednn.graph.decomposition import FIRST
 from ort_py_onednn.graph.support.rule import Rule, Rules, only_float, shape_of, used_outputs, value_name
 
-__all__ = ["RULES"]
+__all__ = ["RULES", "has_present"]
 
 _MOVES = frozenset({"Cast", "Expand", "Identity", "Reshape", "Squeeze", "Transpose", "Unsqueeze"})
 _MOST_MOVES = 8
 
 
 def _several_heads(node: NodeSpec, graph: GraphView) -> str | None:
-    if any(value_name(node, place) for place in (3, 4, 6, 7, 8, 9)) or used_outputs(node) > 1:
-        return "it has a bias of projections, a mask of keys, a past or a present"
+    if any(value_name(node, place) for place in (3, 4, 8, 9)) or used_outputs(node) - has_present(node) > 1:
+        return "it has a bias of projections, a mask of keys, a past that is a buffer, or scores as an output"
+    if has_present(node):
+        return _with_past(node, graph)
     if node.attributes.get("unidirectional", 0):
         return "causal attention"
     heads = node.attributes["num_heads"]
@@ -27,6 +29,36 @@ def _several_heads(node: NodeSpec, graph: GraphView) -> str | None:
         if not isinstance(wide, int) or (len(shape) == 3 and wide % heads):
             return "the size of its heads is not known"
     return _grows(node, graph)
+
+
+def has_present(node: NodeSpec) -> int:
+    """Number of outputs that are keys and values of the past and the new ones; some where there is a past at all."""
+    if (node.domain, node.op_type) != ("com.microsoft", "MultiHeadAttention"):
+        return 0
+    present = sum(value is not None for value in node.outputs[1:3])
+    return present or bool(value_name(node, 6))
+
+
+def _with_past(node: NodeSpec, graph: GraphView) -> str | None:
+    """Keys and values of a past are read as the caller gave them: their number is no part of a plan."""
+    for value in (*node.inputs, *node.outputs):
+        if value is not None and value.data_type is not DataType.FLOAT:
+            return f"it has a past, and '{value.name}' is not float32"
+    heads = node.attributes["num_heads"]
+    for place in range(3):
+        shape = shape_of(node, place)
+        if len(shape) != 3 or not isinstance(shape[2], int) or shape[2] % heads:
+            return "it has a past, and not three dimensions of queries, keys and values with heads of a known size"
+    fed = {value.name for value in graph.inputs}
+    if bool(value_name(node, 6)) != bool(value_name(node, 7)):
+        return "it has a past of one of keys and values"
+    for place in (6, 7):
+        if value_name(node, place) and value_name(node, place) not in fed:
+            return "its past is computed: it may have another size in each run"
+    for value in node.outputs[1:3]:
+        if value is not None and graph.consumers(value.name):
+            return "other nodes read its keys or values of the past and the new ones"
+    return None
 
 
 def _attention(node: NodeSpec, graph: GraphView) -> str | None:

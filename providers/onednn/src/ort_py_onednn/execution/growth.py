@@ -1,0 +1,97 @@
+"""What grows from run to run: the past of a decoder, by one row with each word.
+
+A plan for every number of rows would serve one run. Instead, plans are made for as many rows as there may be, in a few
+steps, and each run says how many there are (`binding.past_attention`). Here the shapes of a run are brought to those of
+a plan, and back. It does not depend on plans.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from ort_py.lazy_dataclass import dataclass
+from ort_py_onednn.graph.operation import Combine, Operation
+
+__all__ = ["Growth", "Shapes", "growth_of"]
+
+Shapes = tuple[tuple[int, ...], ...]
+
+_FIRST, _TIMES = 256, 4
+"""Rows of the first plan, and how many times as many the next one has."""
+
+_PAST, _BIAS = (6, 7), 5
+"""Inputs of MultiHeadAttention that grow; of a bias the last axis does."""
+
+_ROWS = 2
+"""Axis of a past and of a present that counts rows."""
+
+
+@dataclass(frozen=True, slots=True)
+class Growth:
+    """Inputs and outputs of a region that grow.
+
+    Attributes:
+        pasts, biases: Numbers of inputs.
+        presents: Numbers of outputs.
+    """
+
+    pasts: tuple[int, ...]
+    biases: tuple[int, ...]
+    presents: tuple[int, ...]
+
+    def held(self, shapes: Shapes) -> tuple[Shapes, int, int] | None:
+        """The shapes of the plan for a run, its past rows, and how many the plan has more; None where pasts differ."""
+        first = shapes[self.pasts[0]]
+        if len(first) != 4 or any(len(shapes[one]) != 4 or shapes[one][_ROWS] != first[_ROWS] for one in self.pasts):
+            return None
+        rows = first[_ROWS]
+        most = _FIRST
+        while most < rows:
+            most *= _TIMES
+        more = most - rows
+        found = list(shapes)
+        for one in self.pasts:
+            shape = shapes[one]
+            found[one] = (shape[0], shape[1], most, shape[3])
+        for one in self.biases:
+            shape = shapes[one]
+            if not shape or shape[-1] <= rows:
+                return None
+            found[one] = (*shape[:-1], shape[-1] + more)
+        return tuple(found), rows, more
+
+    def stand_ins(self, inputs: Sequence[Any], shapes: Shapes) -> list[Any]:
+        """The inputs of a run, with arrays of the plan's shapes in the place of those that grow: only these count."""
+        found = list(inputs)
+        for one in (*self.pasts, *self.biases):
+            found[one] = np.broadcast_to(np.zeros((), inputs[one].dtype), shapes[one])
+        return found
+
+    def made(self, shape: tuple[int, ...], output: int, more: int) -> tuple[int, ...]:
+        """The shape of an output in a run, of that in the plan."""
+        return (*shape[:_ROWS], shape[_ROWS] - more, shape[_ROWS + 1]) if output in self.presents else shape
+
+
+def growth_of(operations: Iterable[Operation], inputs: Sequence[str], outputs: Sequence[str]) -> Growth | None:
+    """What grows in a region; None where nothing does, or something else reads it too."""
+    grown: Mapping[str, list[str]] = {"past": [], "bias": [], "present": []}
+    others: set[str] = set(outputs)
+    for operation in operations:
+        reads = list(operation.inputs)
+        if operation.kind == "MultiHeadAttention" and all(one for one in (*reads, *(None,) * 8)[6:8]):
+            grown["past"] += [str(reads[place]) for place in _PAST]
+            grown["present"] += operation.outputs[1:3]
+            if reads[_BIAS]:
+                grown["bias"].append(str(reads[_BIAS]))
+            del reads[_BIAS:]
+        others |= {name for name in reads if name}
+        others |= {post.value for post in operation.posts if isinstance(post, Combine)}
+    places = {name: number for number, name in enumerate(inputs)}
+    read = {*grown["past"], *grown["bias"]}
+    if not grown["past"] or read & others or not read <= set(places):
+        return None
+    pasts, biases = (tuple(sorted({places[name] for name in grown[kind]})) for kind in ("past", "bias"))
+    return Growth(pasts, biases, tuple(number for number, name in enumerate(outputs) if name in grown["present"]))
