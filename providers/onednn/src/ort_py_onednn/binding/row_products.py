@@ -11,10 +11,12 @@ Comes after `own_code` and `picture_products`.
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ort_py_onednn.binding.assembler import R8, R9, R10, R11, RBP, RBX, RDX, RSI, Assembler, At
+from ort_py_onednn.binding._dnnl import ffi
+from ort_py_onednn.binding.assembler import R8, R9, R10, R11, RAX, RBP, RBX, RCX, RDI, RDX, RSI, Assembler, At
 from ort_py_onednn.binding.constants import F32, Argument, Binary
 from ort_py_onednn.binding.descriptors import Desc
 from ort_py_onednn.binding.instructions import AVX2, AVX512
@@ -28,6 +30,9 @@ _TOGETHER = 4
 """Blocks of eight columns that a thread takes at once."""
 
 
+_WORDS, _MASK = 12, 8
+"""Words of the work, and the first of those that hold the mask."""
+
 _BASES = (R8, R11, RBX, RBP)
 """Registers that hold the addresses of blocks read side by side."""
 
@@ -35,11 +40,16 @@ _EIGHT_ROWS = 256
 """Bytes of eight rows of a block."""
 
 
-def _blocks(a: Assembler, bases: Sequence[int]) -> None:
+def _blocks(a: Assembler, bases: Sequence[int], mask: int | None = None) -> None:
     """Append code for blocks side by side: memory has more to do at once than in one place.
 
     A number of the row is read once for all blocks. Each block has two sums a column, however many are read together,
     so that equal columns have equal results wherever they are.
+
+    Args:
+        a: The code.
+        bases: Registers with the blocks' addresses.
+        mask: Register that holds which columns of a single block there are; None for all.
     """
     a.digits(
         "488b37"  # mov rsi, [rdi]
@@ -51,7 +61,10 @@ def _blocks(a: Assembler, bases: Sequence[int]) -> None:
     a.digits("0f84")  # jz inner
     without = a.jump()
     for one in range(len(bases)):
-        a.read(2 * one, At(R9, 32 * one))
+        if mask is None:
+            a.read(2 * one, At(R9, 32 * one))
+        else:
+            a.read_part(2 * one, mask, At(R9, 32 * one))
     a.land(without)
     inner = a.size
     for one in range(8):
@@ -72,6 +85,12 @@ def _blocks(a: Assembler, bases: Sequence[int]) -> None:
     a.digits("48837f2000")  # cmp qword [rdi + 32], 0
     a.digits("0f84")  # jz write
     write = a.jump()
+    if mask is not None:
+        a.read_part(1, mask, At(R10))
+        a.do("vaddps", 0, 0, 1)
+        a.land(write)
+        a.write_part(0, mask, At(RDX))
+        return
     for one in range(len(bases)):
         a.do("vaddps", 2 * one, 2 * one, At(R10, 32 * one))
     a.land(write)
@@ -81,7 +100,8 @@ def _blocks(a: Assembler, bases: Sequence[int]) -> None:
 
 def _code() -> bytes:
     """Code of ``void product(struct { void *row, *result; int64_t blocks, next; void *added, *weights, *bias; int64_t
-    depth; } *)``, where blocks have eight columns and depth counts in eights."""
+    depth; int32_t mask[8]; } *)``, where blocks have eight columns and depth counts in eights. The mask says which
+    columns there are in a block behind the others; without the first there is none."""
     a = Assembler()
     a.digits(BEGIN)
     a.digits("5355")  # push rbx; push rbp
@@ -98,19 +118,8 @@ def _code() -> bytes:
         f"ba{_TOGETHER:02x}000000"  # mov edx, blocks
         "4839d1"  # cmp rcx, rdx
         "480f4fca"  # cmovg rcx, rdx
-        "488b5738"  # mov rdx, [rdi + 56]
-        "48c1e208"  # shl rdx, 8: bytes of a block
-        "480fafd0"  # imul rdx, rax
-        "4c8b4728"  # mov r8, [rdi + 40]
-        "4901d0"  # add r8, rdx
-        "48c1e005"  # shl rax, 5
-        "488b5708"  # mov rdx, [rdi + 8]
-        "4801c2"  # add rdx, rax
-        "4c8b4f30"  # mov r9, [rdi + 48]
-        "4901c1"  # add r9, rax
-        "4c8b5720"  # mov r10, [rdi + 32]
-        "4901c2"  # add r10, rax
     )
+    _place(a)
     a.digits(f"4883f9{_TOGETHER:02x}")  # cmp rcx, blocks
     a.digits("0f85")  # jne block
     fewer = a.jump()
@@ -138,8 +147,38 @@ def _code() -> bytes:
     a.digits("e9")  # jmp claim
     a.jump(claim)
     a.land(end)
+    # One thread has claimed the first blocks that there are not: it does the columns behind all blocks.
+    a.add_number(RCX, _TOGETHER)
+    a.compare_number(RCX, 0)
+    other = a.jump_if("at most")
+    a.digits("837f4000")  # cmp dword [rdi + 64], 0
+    none = a.jump_if("equal")
+    a.move(RAX, At(RDI, 16))
+    _place(a)
+    a.read(15, At(RDI, 64))
+    _blocks(a, (R8,), 15)
+    a.land(other)
+    a.land(none)
     a.digits("c5f8775d5b31c0c3")  # vzeroupper; pop rbp; pop rbx; xor eax, eax; ret
     return a.code()
+
+
+def _place(a: Assembler) -> None:
+    """Append code that finds what belongs to block rax."""
+    a.digits(
+        "488b5738"  # mov rdx, [rdi + 56]
+        "48c1e208"  # shl rdx, 8: bytes of a block
+        "480fafd0"  # imul rdx, rax
+        "4c8b4728"  # mov r8, [rdi + 40]
+        "4901d0"  # add r8, rdx
+        "48c1e005"  # shl rax, 5
+        "488b5708"  # mov rdx, [rdi + 8]
+        "4801c2"  # add rdx, rax
+        "4c8b4f30"  # mov r9, [rdi + 48]
+        "4901c1"  # add r9, rax
+        "4c8b5720"  # mov r10, [rdi + 32]
+        "4901c2"  # add r10, rax
+    )
 
 
 @functools.cache
@@ -159,12 +198,12 @@ class RowProduct(OwnCode):
         added: The code of what is added behind; None where nothing is.
     """
 
-    __slots__ = ("_depth", "bound")
+    __slots__ = ("_depth", "_rest", "bound")
 
     def __init__(self, library: Library, arguments: Mapping[int, Desc], added: int | None) -> None:
         depth, columns = arguments[Argument.SRC].dims[1], arguments[Argument.DST].dims[1]
         super().__init__(library, arguments, _address(library), "own:row:avx2", columns // 8)
-        self._depth = depth // 8
+        self._depth, self._rest = depth // 8, columns % 8
         self.bound = ((1, Argument.SRC), (2, Argument.DST))
         if added is not None:
             self.bound = (*self.bound, (3, added))
@@ -181,7 +220,7 @@ class RowProduct(OwnCode):
         arguments = {code: desc for code, desc in product.arguments.items() if code != Argument.SCRATCHPAD}
         rows, depth = arguments[Argument.SRC].dims
         columns = arguments[Argument.DST].dims[1]
-        if rows != 1 or depth % 8 or columns % 8 or not _address(library):
+        if rows != 1 or depth % 8 or not _address(library):
             return None
         weights = arguments[Argument.WEIGHTS].key
         if weights is None or weights != _layout(columns, depth):
@@ -198,13 +237,16 @@ class RowProduct(OwnCode):
 
     def work(self, addresses: Mapping[int, int]) -> Any:
         """See `OwnCode`."""
-        work = super().work(addresses)
+        work = ffi.new("intptr_t[]", _WORDS)
+        work[2] = self._count
+        for one in range(self._rest):
+            ffi.cast("int32_t *", work + _MASK)[one] = -1
         work[5], work[6], work[7] = addresses[Argument.WEIGHTS], addresses.get(Argument.BIAS, 0), self._depth
         return work
 
 
 def _layout(columns: int, depth: int) -> tuple[Any, ...]:
     """The key of a layout: blocks of eight columns and eight numbers of each, the columns innermost."""
-    dims = columns, depth, 1, 1
+    dims, whole = (columns, depth, 1, 1), (-(-columns // 8) * 8, depth, 1, 1)
     steps = tuple(0 if size == 1 else step for size, step in zip(dims, (8 * depth, 64, 0, 0), strict=True))
-    return dims, steps, dims, ((8, 8), (1, 0)), 0, 4 * columns * depth, F32
+    return dims, steps, whole, ((8, 8), (1, 0)), 0, 4 * math.prod(whole), F32
