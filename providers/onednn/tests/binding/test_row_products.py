@@ -69,7 +69,7 @@ def _exact(row: Array, weights: Array, *more: Array | None) -> Array:
 
 
 @pytest.mark.parametrize("depth", [8, 16, 24, 72, 256, 1000])
-@pytest.mark.parametrize("columns", [3, 8, 20, 24, 32, 39, 40, 64, 517, 520])
+@pytest.mark.parametrize("columns", [3, 8, 20, 24, 32, 39, 40, 64, 517, 520, 1153])
 def test_sizes(depth: int, columns: int) -> None:
     """Around the blocks that a thread takes at once; a bias and a residual alone and together."""
     row, weights = _drawn(depth, seed=depth), _drawn(depth, columns, seed=columns)

@@ -429,7 +429,7 @@ class WindowSums(OwnCode):
         code = _sums_address(library, target.dtype, variant)
         super().__init__(library, arguments, code, "own:windows:avx2", -(-outputs // BLOCK) * chunks)
 
-    def work(self, addresses: Mapping[int, int]) -> Any:
+    def work(self, addresses: Mapping[int, int], threads: int = 1) -> Any:
         """See `OwnCode`."""
         work = super().work(addresses)
         codes = (Argument.BIAS, Argument.SRC_1, Argument.WEIGHTS)

@@ -122,7 +122,7 @@ class OwnCode:
         """As of a `Primitive`."""
         return tuple((code, *desc.reach, code == Argument.DST) for code, desc in self.arguments.items())
 
-    def work(self, addresses: Mapping[int, int]) -> Any:
+    def work(self, addresses: Mapping[int, int], threads: int = 1) -> Any:
         """The ``struct work``, but for what the first call sets: a line of the cache of its own."""
         work = ffi.new("intptr_t[]", _WORDS)
         work[2] = self._count
@@ -130,7 +130,7 @@ class OwnCode:
 
     def calls(self, addresses: Mapping[int, int], threads: int) -> Sequence[Call]:
         """The calls that do it, with buffers at addresses by argument code."""
-        work = self.work(addresses)
+        work = self.work(addresses, threads)
         call: Call = (self._code, (work,), False)
         threads = allowed(threads) if self._library.threaded else 1
         if threads > 1:

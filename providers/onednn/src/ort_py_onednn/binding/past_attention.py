@@ -107,7 +107,7 @@ class PastAttention(OwnCode):
         address = addresses.get(code, 0)
         return address + self.arguments[code].reach[0] if address else 0
 
-    def work(self, addresses: Mapping[int, int]) -> Any:
+    def work(self, addresses: Mapping[int, int], threads: int = 1) -> Any:
         """The table."""
         one = self._sizes
         rows = one.rows * (one.heads // one.groups)

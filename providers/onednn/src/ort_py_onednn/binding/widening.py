@@ -203,7 +203,7 @@ class Widening(OwnCode):
             self.bound = (*self.bound, (3, place))
         super().__init__(library, arguments, code, "own:widening:avx2", count * full[0])
 
-    def work(self, addresses: Mapping[int, int]) -> Any:
+    def work(self, addresses: Mapping[int, int], threads: int = 1) -> Any:
         """See `OwnCode`."""
         work = super().work(addresses)
         work[6] = addresses[Argument.SRC_1]
