@@ -230,3 +230,11 @@ def test_no_result_depends_on_the_number_of_threads() -> None:
     case = Case(heads=8, groups=8, rows=17, size=64, each=64, past=50)
     for one, other in zip(case.run(1), case.run(3), strict=True):
         assert one.tobytes() == other.tobytes()
+
+
+@pytest.mark.parametrize("rows", [2, 9, 70])
+@pytest.mark.parametrize("past", [0, 55, MOST])
+@pytest.mark.parametrize("causal", [False, True])
+def test_more_keys_than_are_mixed_at_once(rows: int, past: int, causal: bool) -> None:
+    """Sums of several rows go on with the next keys; of a row that sees none of these they stay as they are."""
+    Case(rows=rows, past=past, causal=causal, size=24, each=44).check()

@@ -2,8 +2,8 @@
 computes for a word.
 
 The past and the new keys and values are first copied behind each other, which makes the present. Then each piece of the
-work is eight rows of queries that read the same keys: scores, a softmax whose sum the result is divided by, and the
-mixture of the values. The code takes all sizes from a table, so that it serves every model, and the number of past keys
+work is eight rows of queries that read the same keys: scores, a softmax, and the mixture of
+the values. The code takes all sizes from a table, so that it serves every model, and the number of past keys
 from the calls, so that a plan serves every word. Comes after `own_code`.
 
 A key whose bias is -infinity takes no part, whatever its score. A row that sees no key becomes zeroes; one that sees

@@ -41,19 +41,22 @@ __all__ = ["attend_code", "copy_code"]
 
 _Step = Callable[[Assembler], None]
 
-_AT_SCRATCH, _AT_CONSTANTS, _AT_KEYS, _AT_VALUES, _AT_COUNT, _AT_LINE, _AT_END = (
-    At(RSP, 8 * place) for place in range(7)
+_AT_SCRATCH, _AT_CONSTANTS, _AT_KEYS, _AT_VALUES, _AT_COUNT, _AT_FROM, _AT_TO, _AT_END = (
+    At(RSP, 8 * place) for place in range(8)
 )
-"""The frame: this thread's scores, constants, keys and values of the heads, bytes of a score times all keys, bytes of a
-row of scores, and the end of the rows."""
+"""The frame: this thread's scores, constants, keys and values of the heads, bytes of a score times all keys, those of
+the values that are mixed at once and of those before, and the end of the rows."""
 _LINES = 64
 _FRAME = _LINES + 64 * ROWS + 8
 _LINE_BYTES = 64
-_OF_QUERY, _OF_RESULT, _OF_BIAS, _SEEN, _OF_SCORES, _FACTOR = range(0, 48, 8)
-"""Bytes at which a row of a piece has its addresses, the bytes of the scores that it sees, and one by its sum."""
+_OF_QUERY, _OF_RESULT, _OF_BIAS, _SEEN, _OF_SCORES = range(0, 40, 8)
+"""Bytes at which a row of a piece has its addresses, and the bytes of the scores that it sees."""
 
 _POINTERS = (R8, R9, R10, R11, R12, R13, R14, R15)
 """Registers that hold the addresses of the keys whose scores are computed at once."""
+
+_TOGETHER = 256
+"""Bytes of the scores of keys whose values are mixed at once: 64 keys."""
 
 _LOWEST = float(np.finfo(np.float32).min)
 _LEAST = -87.0
@@ -178,7 +181,6 @@ def _enter(a: Assembler) -> None:
     a.add_number(R12, 31)
     a.shift(R12, -5)
     a.shift(R12, 5)
-    a.keep(R12, _AT_LINE)
     a.move(RSI, RSP)
     a.add_number(RSI, _LINES)
     a.move(RCX, At(RBP, Word.ALL_ROWS))
@@ -308,8 +310,7 @@ def _score_row(a: Assembler) -> None:
 
 
 def _weigh(a: Assembler, ones: Constant) -> None:
-    """Append code that turns scores into exponentials of their distance to the greatest of their row, and keeps one by
-    their sum."""
+    """Append code that turns scores into exponentials of their distance to the greatest of their row, by their sum."""
     a.move(R8, _AT_CONSTANTS)
     a.load(2, a.word(0xFF800000))
     a.move(RDX, RSP)
@@ -325,10 +326,21 @@ def _weigh(a: Assembler, ones: Constant) -> None:
     a.subtract(R10, RCX)
     _highest(a)
     _exponentials(a)
-    a.half("write8", 4, At(RDX, _FACTOR))
+    _divide(a)
     a.add_number(RDX, _LINE_BYTES)
     a.compare_whole(RDX, _AT_END)
     a.jump_if("less", row)
+
+
+def _divide(a: Assembler) -> None:
+    """Append code that multiplies the exponentials of a row by register 4."""
+    a.digits("31c0")  # xor eax, eax
+    again = a.size
+    a.do("vmulps", 3, 4, At(RSI, 0, RAX))
+    a.write(3, At(RSI, 0, RAX))
+    a.add_number(RAX, 32)
+    a.compare_whole(RAX, R9)
+    a.jump_if("less", again)
 
 
 def _highest(a: Assembler) -> None:
@@ -453,15 +465,52 @@ def _exponential(a: Assembler) -> None:
 
 
 def _mix(a: Assembler, ones: Constant) -> None:
-    """Append code that adds up the values of each row: 32 columns at a time, and then eight or fewer."""
+    """Append code that adds up the values of each row, where there are several rows so many keys at a time that their
+    values stay in the cache: 32 columns, and then eight or fewer."""
+    a.digits("31c0")  # xor eax, eax
+    a.keep(RAX, _AT_FROM)
+    a.move(R12, _AT_COUNT)
+    a.move(RAX, RSP)
+    a.add_number(RAX, _LINES + _LINE_BYTES)
+    a.compare_whole(RAX, _AT_END)
+    one_row = a.jump_if("equal")
+    a.set_number(R12, _TOGETHER)
+    a.land(one_row)
+    a.keep(R12, _AT_TO)
+    a.move(RDI, At(RBP, Word.VALUE_BYTES))
+    part = a.size
     a.move(RDX, RSP)
     a.add_number(RDX, _LINES)
-    a.move(RDI, At(RBP, Word.VALUE_BYTES))
     row = a.size
     a.move(R9, At(RDX, _OF_SCORES))
     a.move(R10, At(RDX, _OF_RESULT))
     a.move(R11, At(RDX, _SEEN))
-    a.spread(14, At(RDX, _FACTOR))
+    a.move(RAX, _AT_TO)
+    a.compare_whole(RAX, R11)
+    a.move_if_at_most(R11, RAX)
+    a.move(R15, _AT_FROM)
+    a.compare_whole(R15, R11)
+    unseen = a.jump_if("at least")
+    _mix_row(a, ones)
+    a.land(unseen)
+    a.add_number(RDX, _LINE_BYTES)
+    a.compare_whole(RDX, _AT_END)
+    a.jump_if("less", row)
+    a.move(RAX, _AT_TO)
+    a.keep(RAX, _AT_FROM)
+    a.add_number(RAX, _TOGETHER)
+    a.keep(RAX, _AT_TO)
+    a.move(RAX, RDI)
+    a.shift(RAX, 6)
+    a.add(RAX, _AT_VALUES)
+    a.keep(RAX, _AT_VALUES)
+    a.move(RAX, _AT_FROM)
+    a.compare_whole(RAX, _AT_COUNT)
+    a.jump_if("less", part)
+
+
+def _mix_row(a: Assembler, ones: Constant) -> None:
+    """Append code that adds the values of the keys from r15 up to r11, in bytes of scores, to a row's result."""
     a.digits("31db")  # xor ebx, ebx: bytes of columns
     wide = a.size
     a.move(RAX, RBX)
@@ -470,14 +519,18 @@ def _mix(a: Assembler, ones: Constant) -> None:
     rest = a.jump_if("greater")
     for one in range(8):
         a.do("vxorps", one, one, one)
+    first = _if_first(a)
+    for one in range(4):
+        a.read(one, At(R10, 32 * one, RBX))
+    a.land(first)
     _over_keys(a, 2, (_pair, 2), _one_key)
     for one in range(4):
         a.do("vaddps", one, one, one + 4)
-        a.do("vmulps", one, one, 14)
         a.write(one, At(R10, 32 * one, RBX))
     a.add_number(RBX, 128)
     a.repeat(wide)
     a.land(rest)
+    a.move(R8, _AT_CONSTANTS)
     narrow = a.size
     a.move(RCX, RDI)
     a.subtract(RCX, RBX)
@@ -489,18 +542,23 @@ def _mix(a: Assembler, ones: Constant) -> None:
     _masked(a, 15, ones)
     for one in range(4):
         a.do("vxorps", one, one, one)
+    first = _if_first(a)
+    a.read_part(0, 15, At(R10, 0, RBX))
+    a.land(first)
     _over_keys(a, 4, (_four_keys, 4), _narrow_key)
     for one in (0, 2):
         a.do("vaddps", one, one, one + 1)
     a.do("vaddps", 0, 0, 2)
-    a.do("vmulps", 0, 0, 14)
     a.write_part(0, 15, At(R10, 0, RBX))
     a.add_number(RBX, 32)
     a.repeat(narrow)
     a.land(done)
-    a.add_number(RDX, _LINE_BYTES)
-    a.compare_whole(RDX, _AT_END)
-    a.jump_if("less", row)
+
+
+def _if_first(a: Assembler) -> int:
+    """Append a jump over what reads the sums so far, where there are none."""
+    a.compare_number(R15, 0)
+    return a.jump_if("equal")
 
 
 def _over_keys(a: Assembler, together: int, several: tuple[_Step, int], single: _Step) -> None:
@@ -510,7 +568,7 @@ def _over_keys(a: Assembler, together: int, several: tuple[_Step, int], single: 
     a.add(RSI, RBX)
     a.move(R13, R11)
     a.add_number(R13, -4 * together)
-    a.digits("31c0")  # xor eax, eax
+    a.move(RAX, R15)
     a.compare_whole(RAX, R13)
     few = a.jump_if("greater")
     again = a.size

@@ -1,9 +1,10 @@
 """Products of one row and fixed weights of float32 in machine code, for CPUs with AVX2.
 
 The weights have the layout that convolutions of 1 × 1 read there, so that runs of one row and of many hold one form of
-them: blocks of eight columns, each from the first number of a row to the last. Memory is read in
-four places side by side, in each of them several blocks one behind the other. The convolution takes twice as long where weights come from the third-level cache, and
-1.1 times where they come from memory. A vector is added in front, and another one behind, where they are wanted.
+them: blocks of eight columns, each from the first number of a row to the last. Memory is read in four places side by
+side, in each of them several blocks one behind the other. The convolution takes twice as long where weights come from
+the third-level cache, and 1.5 times where they come from memory. A vector is added in front, and another one behind,
+where they are wanted.
 
 Comes after `own_code` and `picture_products`.
 """
