@@ -114,6 +114,26 @@ def test_keys_and_values_stand_behind_those_of_the_past() -> None:
     assert work_of(node, inputs) == 3 * 2 * 6 * (4 + 3)
 
 
+def test_keys_of_several_heads_stand_behind_those_of_the_past() -> None:
+    """Attention of ONNX, which has the past in other places."""
+    node, (q, k, v, _, _, bias, keys, values) = attention(
+        (3, 1, 16), (3, 1, 8), (3, 1, 6), (3, 1, 1, 6), (3, 2, 5, 4), (3, 2, 5, 3)
+    )
+    x, *_, z = node.inputs
+    node = replace(
+        node,
+        domain="",
+        op_type="Attention",
+        since_version=23,
+        attributes={"q_num_heads": 4, "kv_num_heads": 2},
+        inputs=(x, x, x, x, z, z),
+    )
+    inputs = [q, k, v, bias, keys, values]
+    assert violated(node, inputs) == ""
+    assert output_shapes(node, inputs) == [(3, 1, 12), (3, 2, 6, 4), (3, 2, 6, 3)]
+    assert "the past of the values has 4" in violated(node, [*inputs[:5], keys])
+
+
 @pytest.mark.parametrize(
     ("place", "shape", "text"),
     [

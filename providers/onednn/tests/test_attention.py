@@ -99,10 +99,10 @@ def test_layers_share_a_mask() -> None:
 
 
 def test_what_is_kept_is_left() -> None:
-    """A past, a present and windows are somebody else's, who can append to a cache."""
+    """A past with a causal mask, whose first row is not the first of the keys, is somebody else's."""
     feeds = _heads(columns=5)
     feeds |= {"a": _f(2, 4, 3, 8), "b": _f(2, 4, 3, 6)}
-    data = model([node("Attention", "q k v - a b", "y p r")], feeds, opset=23)
+    data = model([node("Attention", "q k v - a b", "y p r", is_causal=1)], feeds, opset=23)
     with open_session(data) as session:
         (placed,) = session.placement.nodes
         assert placed.provider != PROVIDER

@@ -114,6 +114,55 @@ def test_one_plan_serves_many_lengths(bias: bool, threads: int, plans: list[Any]
         assert not session.fallback_report
 
 
+@pytest.mark.parametrize("split", [False, True])
+@pytest.mark.parametrize("kind", ["", "float32", "bool"])
+@pytest.mark.parametrize("groups", [4, 2, 1])
+def test_attention_of_onnx(groups: int, kind: str, split: bool, plans: list[Any]) -> None:
+    """Keys that several heads read, masks of numbers and of bool, heads in a row and split."""
+    heads, size, each = 4, 12, 20
+    random = np.random.default_rng(7)
+    attributes = {} if split else {"q_num_heads": heads, "kv_num_heads": groups}
+    shapes = {"q": (heads, size), "k": (groups, size), "v": (groups, each)}
+    mask = "m" if kind else "-"
+    nodes = [
+        node("Attention", f"q k v {mask} pk pv", "a keys values", scale=0.4, **attributes),
+        node("Relu", "a", "y"),
+    ]
+
+    def feeds_of(past: int, rows: int = 2) -> dict[str, Array]:
+        feeds: dict[str, Array] = {}
+        for name, (count, wide) in shapes.items():
+            shape = (2, count, rows, wide) if split else (2, rows, count * wide)
+            feeds[name] = random.standard_normal(shape, np.float32)
+        if kind:
+            seen = random.random((2, 1, rows, past + rows)) < 0.7
+            feeds["m"] = seen if kind == "bool" else np.where(seen, 0.5, -np.inf).astype(np.float32)
+        for name, wide in (("pk", size), ("pv", each)):
+            feeds[name] = random.standard_normal((2, groups, past, wide), np.float32)
+        return feeds
+
+    inputs = []
+    for name, array in feeds_of(3).items():
+        shape: list[Any] = list(array.shape)
+        if name in ("pk", "pv"):
+            shape[2] = "past"
+        elif name == "m":
+            shape[3] = "total"
+        inputs.append(helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(array.dtype), shape))
+    ends = {"y": None, "keys": (2, groups, "total", size), "values": (2, groups, "total", each)}
+    results = [helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name, shape in ends.items()]
+    graph = helper.make_graph(nodes, "g", inputs, results)
+    data = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 23)], ir_version=10).SerializeToString()
+    with watched(), open_session(data) as session, _numpy_session(data) as plain:
+        others = [(one.op_type, one.refusals) for one in session.placement.nodes if one.provider != PROVIDER]
+        assert not others
+        for past in (0, 3, 4, 29, 62):
+            feeds = feeds_of(past)
+            _agree(session.run(None, feeds), plain.run(None, feeds))
+        assert not session.fallback_report
+    assert len(plans) == 1
+
+
 def test_outputs_go_on_as_inputs() -> None:
     """Each word's keys and values are the next one's past, and nobody else's afterwards."""
     data = _decoder()

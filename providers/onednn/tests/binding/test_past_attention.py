@@ -11,7 +11,7 @@ import pytest
 
 from ort_py_kit.tolerances import assert_close
 from ort_py_onednn.binding.calls import CallList
-from ort_py_onednn.binding.constants import Argument
+from ort_py_onednn.binding.constants import Argument, Element
 from ort_py_onednn.binding.descriptors import Desc
 from ort_py_onednn.binding.engine import engine
 from ort_py_onednn.binding.past_attention import PastAttention, has_past_attention
@@ -75,7 +75,9 @@ class Case:
         with np.errstate(all="ignore"):
             scores = query.astype(np.float64) @ keys.swapaxes(2, 3) * self.scale
             hidden = np.zeros(scores.shape, np.bool_)
-            if self.bias is not None:
+            if self.bias is not None and self.bias.dtype == np.bool_:
+                hidden |= ~self.bias
+            elif self.bias is not None:
                 scores = scores + self.bias
                 hidden |= self.bias == -np.inf
             if self.causal:
@@ -90,6 +92,7 @@ class Case:
 
     def run(self, threads: int = 1) -> tuple[Array, Array, Array]:
         """The result, all keys and all values; nothing is written behind them."""
+        boolean = self.bias is not None and self.bias.dtype == np.bool_
         b, h, r, _ = (1, 1, 1, 1) if self.bias is None else self.bias.shape
         steps = {
             "query": (self.rows * self.heads * self.size, self.size, self.heads * self.size),
@@ -102,7 +105,17 @@ class Case:
         ):
             steps[name] = (self.rows * heads * wide, wide, heads * wide)
         sizes = Sizes(
-            self.batch, self.heads, self.groups, self.rows, self.size, self.each, MOST, steps, self.scale, self.causal
+            self.batch,
+            self.heads,
+            self.groups,
+            self.rows,
+            self.size,
+            self.each,
+            MOST,
+            steps,
+            self.scale,
+            self.causal,
+            boolean,
         )
         total = self.past + self.rows
         made = [
@@ -114,6 +127,8 @@ class Case:
         if self.bias is not None:
             arrays[Argument.BIAS] = self.bias
         descs = {code: Desc.plain(array.shape) for code, array in arrays.items()}
+        if boolean:
+            descs[Argument.BIAS] = Desc.plain(descs[Argument.BIAS].dims, Element.U8)
         fenced = [np.full(array.size + 16, FENCE, np.float32) for array in made]
         arrays |= dict(zip((Argument.DST, Argument.DST_1, Argument.DST_2), fenced, strict=True))
         descs |= {code: Desc.plain((arrays[code].size,)) for code in (Argument.DST, Argument.DST_1, Argument.DST_2)}
@@ -160,6 +175,26 @@ def test_a_bias_that_hides(shape: tuple[int, ...], causal: bool) -> None:
     bias = random.standard_normal((*shape, 14), np.float32)
     bias[random.random(bias.shape) < 0.4] = -np.inf
     Case(rows=3, past=11, bias=bias, causal=causal).check()
+
+
+@pytest.mark.parametrize("shape", [(1, 1, 1), (2, 1, 3), (1, 4, 1), (2, 4, 3)], ids=str)
+@pytest.mark.parametrize("past", [0, 4, 5, 6, 13, 30])
+def test_a_mask_that_hides(shape: tuple[int, ...], past: int) -> None:
+    """Whole registers of scores, and a few behind them; some rows see nothing."""
+    random = np.random.default_rng(6)
+    mask = random.random((*shape, past + 3)) < 0.6
+    mask[..., -1, :] &= random.random(shape[:2])[..., None] < 0.5
+    Case(rows=3, past=past, bias=mask, causal=past == 13).check()
+
+
+def test_an_overflow_of_keys_that_a_mask_shows() -> None:
+    """There are no weights for keys that are seen and whose scores are all -infinity."""
+    mask = np.zeros((1, 1, 1, 6), np.bool_)
+    mask[..., 4] = True
+    case = Case(bias=mask)
+    case.arrays[Argument.SRC][...] = 3e38
+    case.arrays[Argument.WEIGHTS][...] = -3e38
+    assert np.all(np.isnan(case.run()[0]))
 
 
 def test_a_row_that_sees_nothing_is_zero() -> None:

@@ -29,8 +29,8 @@ def _attention(n: NodeScope) -> Outputs:
         _heads(n, shape, count, what)
         for shape, count, what in zip(shapes, counts, ("the query", "the key", "the value"), strict=True)
     )
-    if n.has(4) or n.has(5) or n.has(6):
-        raise Unchecked("the number of keys depends on the past")
+    if n.has(6):
+        raise Unchecked("the number of keys depends on the run")
     for size, wanted, what in (
         (key[0], query[0], "batches"),
         (value[0], query[0], "batches"),
@@ -40,13 +40,16 @@ def _attention(n: NodeScope) -> Outputs:
     ):
         n.require(equal(size, wanted), "{} and {} " + what + " do not fit together", size, wanted)
     n.require(equal(remainder(query[1], key[1]), 0), "{} heads of queries for {} of keys", query[1], key[1])
+    if n.has(4) or n.has(5):
+        key, value = _behind_past(n, key, value, 4)
     if n.has(3):
         n.spreads_to(3, (query[0], query[1], query[2], key[2]), "the mask")
     n.spend(product((query[0], query[1], query[2], key[2], query[3])))
     n.spend(product((query[0], query[1], query[2], key[2], value[3])))
     whole = (query[0], query[1], query[2], value[3])
     joined = (query[0], query[2], query[1] * value[3])
-    return [whole if len(shapes[0]) == 4 else joined, *(None,) * (n.outputs - 1)]
+    present = () if n.outputs == 1 else (key, value)
+    return [whole if len(shapes[0]) == 4 else joined, *present, *(None,) * (n.outputs - 3)][: n.outputs]
 
 
 def _several(n: NodeScope) -> Outputs:
@@ -71,7 +74,9 @@ def _several(n: NodeScope) -> Outputs:
     if n.has(3):
         n.require_same(3, (split[1] * split[3] + key[1] * key[3] + value[1] * value[3],), "the bias")
     if n.has(6) or n.has(7):
-        key, value = _behind_past(n, key, value)
+        if len(n.shape(1)) != 3:
+            raise Unchecked("keys that are a cache have no past")
+        key, value = _behind_past(n, key, value, 6)
     if n.has(4):
         _mask(n, split, key)
     if n.has(5):
@@ -81,13 +86,13 @@ def _several(n: NodeScope) -> Outputs:
     return [(split[0], split[2], split[1] * value[3]), *present, *(None,) * (n.outputs - 3)][: n.outputs]
 
 
-def _behind_past(n: NodeScope, key: Dims, value: Dims) -> tuple[Dims, Dims]:
-    """All keys and values, of which there is a past."""
-    if not n.has(6) or not n.has(7) or len(n.shape(1)) != 3:
-        raise Unchecked("the past is only one of keys and values, or of caches")
-    rows = n.require_rank(6, 4, 4)[2]
-    n.require_same(6, (key[0], key[1], rows, key[3]), "the past of the keys")
-    n.require_same(7, (value[0], value[1], rows, value[3]), "the past of the values")
+def _behind_past(n: NodeScope, key: Dims, value: Dims, place: int) -> tuple[Dims, Dims]:
+    """All keys and values, of which the past is two inputs from a place on."""
+    if not n.has(place) or not n.has(place + 1):
+        raise Unchecked("the past is only one of keys and values")
+    rows = n.require_rank(place, 4, 4)[2]
+    n.require_same(place, (key[0], key[1], rows, key[3]), "the past of the keys")
+    n.require_same(place + 1, (value[0], value[1], rows, value[3]), "the past of the values")
     total = rows + key[2]
     return (key[0], key[1], total, key[3]), (value[0], value[1], total, value[3])
 

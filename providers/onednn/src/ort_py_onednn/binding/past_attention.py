@@ -126,6 +126,7 @@ class PastAttention(OwnCode):
             Word.SCALE: struct.unpack("<I", struct.pack("<f", one.scale))[0],
             Word.SLOT_BYTES: 4 * ROWS * one.line,
             Word.WHOLE_BYTES: 4 * one.size // 32 * 32,
+            Word.BOOLEAN: one.boolean,
         }
         for first, name in (
             (Word.QUERY_STEPS, "query"),
@@ -134,8 +135,9 @@ class PastAttention(OwnCode):
             (Word.KEY_STEPS, "key"),
             (Word.VALUE_STEPS, "value"),
         ):
-            words |= {first + 8 * axis: 4 * step for axis, step in enumerate(one.steps[name])}
-        table = ffi.new("intptr_t[]", Word.WHOLE_BYTES // 8 + 1)
+            nbytes = 1 if name == "bias" and one.boolean else 4
+            words |= {first + 8 * axis: nbytes * step for axis, step in enumerate(one.steps[name])}
+        table = ffi.new("intptr_t[]", max(Word) // 8 + 1)
         for place, word in words.items():
             table[place // 8] = word
         return table

@@ -46,7 +46,9 @@ _AT_SCRATCH, _AT_CONSTANTS, _AT_KEYS, _AT_VALUES, _AT_COUNT, _AT_FROM, _AT_TO, _
 )
 """The frame: this thread's scores, constants, keys and values of the heads, bytes of a score times all keys, those of
 the values that are mixed at once and of those before, and the end of the rows."""
-_LINES = 64
+_AT_BYTES = At(RSP, 64)
+"""Place for the last bytes of a mask."""
+_LINES = 72
 _FRAME = _LINES + 64 * ROWS + 8
 _LINE_BYTES = 64
 _OF_QUERY, _OF_RESULT, _OF_BIAS, _SEEN, _OF_SCORES = range(0, 40, 8)
@@ -352,39 +354,80 @@ def _highest(a: Assembler) -> None:
     a.digits("4885ff")  # test rdi, rdi
     biased = a.jump_if("unequal")
     a.do("vxorps", 1, 1, 1)
-
-    def plain() -> None:
-        a.read(3, At(RSI, 0, RAX))
-
-    def hide() -> None:
-        a.choose(3, 2, 3, 15)
-        a.write(3, At(RSI, 0, RAX))
-
-    def highest() -> None:
-        a.do("vmaxps", 0, 3, 0)
-
-    _seen(a, (plain, highest), (plain, hide, highest))
+    _seen(a, (_read_scores, _note_highest), (_read_scores, _hide_scores_behind, _note_highest))
     a.digits("e9")
     done = a.jump()
     a.land(biased)
     a.load(1, 2)
-
-    def add() -> None:
-        a.compare(5, 4, 2, _EQUAL)
-        a.do("vaddps", 3, 3, 4)
-        a.choose(3, 3, 2, 5)
-        a.write(3, At(RSI, 0, RAX))
-        a.do("vmaxps", 1, 4, 1)
-
-    def bias() -> None:
-        a.read(4, At(RDI, 0, RAX))
-
-    def last_bias() -> None:
-        a.read_part(4, 15, At(RDI, 0, RAX))
-        a.choose(4, 2, 4, 15)
-
-    _seen(a, (bias, plain, add, highest), (last_bias, plain, add, highest))
+    a.set_number(RAX, 0)
+    a.compare_whole(RAX, At(RBP, Word.BOOLEAN))
+    boolean = a.jump_if("unequal")
+    bias = _read_scores, _add_bias, _note_highest
+    _seen(a, (_read_bias, *bias), (_read_last_bias, _hide_bias_behind, *bias))
+    a.digits("e9")
+    end = a.jump()
+    a.land(boolean)
+    _seen(a, (_read_bytes, _bias_of_bytes, *bias), (_read_last_bytes, _bias_of_bytes, _hide_bias_behind, *bias))
+    a.land(end)
     a.land(done)
+
+
+def _read_scores(a: Assembler) -> None:
+    a.read(3, At(RSI, 0, RAX))
+
+
+def _hide_scores_behind(a: Assembler) -> None:
+    a.choose(3, 2, 3, 15)
+    a.write(3, At(RSI, 0, RAX))
+
+
+def _note_highest(a: Assembler) -> None:
+    a.do("vmaxps", 0, 3, 0)
+
+
+def _add_bias(a: Assembler) -> None:
+    """Append code that adds register 4 to scores, of which those become -infinity that it is added to."""
+    a.compare(5, 4, 2, _EQUAL)
+    a.do("vaddps", 3, 3, 4)
+    a.choose(3, 3, 2, 5)
+    a.write(3, At(RSI, 0, RAX))
+    a.do("vmaxps", 1, 4, 1)
+
+
+def _read_bias(a: Assembler) -> None:
+    a.read(4, At(RDI, 0, RAX))
+
+
+def _read_last_bias(a: Assembler) -> None:
+    a.read_part(4, 15, At(RDI, 0, RAX))
+
+
+def _hide_bias_behind(a: Assembler) -> None:
+    a.choose(4, 2, 4, 15)
+
+
+def _read_bytes(a: Assembler) -> None:
+    a.vex(1, 2, 0x31, 4, None, At(RDI))  # vpmovzxbd
+    a.add_number(RDI, 8)
+
+
+def _read_last_bytes(a: Assembler) -> None:
+    """Append code that reads rcx / 4 bytes, and none behind them."""
+    a.keep(RSI, _AT_FROM)  # which is free here
+    a.move(RSI, RDI)
+    a.move(RDI, RSP)
+    a.add_number(RDI, _AT_BYTES.behind)
+    a.shift(RCX, -2)
+    a.digits("f3a4")  # rep movsb
+    a.move(RSI, _AT_FROM)
+    a.vex(1, 2, 0x31, 4, None, _AT_BYTES)
+
+
+def _bias_of_bytes(a: Assembler) -> None:
+    """Append code that turns bytes into what is added: -infinity for 0, and 0 for others."""
+    a.do("vxorps", 5, 5, 5)
+    a.vex(1, 1, 0x76, 4, 4, 5)  # vpcmpeqd
+    a.choose(4, 5, 2, 4)
 
 
 def _exponentials(a: Assembler) -> None:
@@ -414,14 +457,14 @@ def _exponentials(a: Assembler) -> None:
     a.choose(4, 4, 3, 5)
 
 
-def _seen(a: Assembler, whole: Sequence[Callable[[], None]], part: Sequence[Callable[[], None]]) -> None:
+def _seen(a: Assembler, whole: Sequence[_Step], part: Sequence[_Step]) -> None:
     """Append code that does something with whole registers of what a row sees, and something with the rest."""
     a.digits("31c0")  # xor eax, eax
     a.compare_whole(RAX, R10)
     few = a.jump_if("at least")
     again = a.size
     for step in whole:
-        step()
+        step(a)
     a.add_number(RAX, 32)
     a.compare_whole(RAX, R10)
     a.jump_if("less", again)
@@ -429,7 +472,7 @@ def _seen(a: Assembler, whole: Sequence[Callable[[], None]], part: Sequence[Call
     a.compare_whole(RAX, R9)
     none = a.jump_if("at least")
     for step in part:
-        step()
+        step(a)
     a.land(none)
 
 

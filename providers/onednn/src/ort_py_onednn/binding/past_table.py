@@ -52,6 +52,7 @@ class Word(IntEnum):
     VALUE_STEPS = 304
     SLOT_BYTES = 328
     WHOLE_BYTES = 336
+    BOOLEAN = 344
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +66,7 @@ class Sizes:
         steps: Numbers from an entry of the batch, a head and a row to the next: of queries, the result, new keys and
             new values; and of a bias whose last axis has one element.
         scale: Factor of scores.
+        boolean: Whether the bias is one of bytes: 0 where a key is hidden.
         causal: Whether a new row sees only itself and what is before it.
     """
 
@@ -78,6 +80,7 @@ class Sizes:
     steps: Mapping[str, tuple[int, int, int]]
     scale: float
     causal: bool
+    boolean: bool = False
 
     @property
     def line(self) -> int:

@@ -22,8 +22,8 @@ Shapes = tuple[tuple[int, ...], ...]
 _FIRST, _TIMES = 256, 4
 """Rows of the first plan, and how many times as many the next one has."""
 
-_PAST, _BIAS = (6, 7), 5
-"""Inputs of MultiHeadAttention that grow; of a bias the last axis does."""
+_GROWING = {"Attention": (3, (4, 5)), "MultiHeadAttention": (5, (6, 7))}
+"""Inputs that grow, by operation: the bias, of which the last axis does, and the past."""
 
 _ROWS = 2
 """Axis of a past and of a present that counts rows."""
@@ -80,13 +80,14 @@ def growth_of(operations: Iterable[Operation], inputs: Sequence[str], outputs: S
     grown: Mapping[str, list[str]] = {"past": [], "bias": [], "present": []}
     others: set[str] = set(outputs)
     for operation in operations:
-        reads = list(operation.inputs)
-        if operation.kind == "MultiHeadAttention" and all(one for one in (*reads, *(None,) * 8)[6:8]):
-            grown["past"] += [str(reads[place]) for place in _PAST]
+        reads = [*operation.inputs, *(None,) * 8]
+        bias, past = _GROWING.get(operation.kind, (0, ()))
+        if past and all(reads[place] for place in past):
+            grown["past"] += [str(reads[place]) for place in past]
             grown["present"] += operation.outputs[1:3]
-            if reads[_BIAS]:
-                grown["bias"].append(str(reads[_BIAS]))
-            del reads[_BIAS:]
+            if reads[bias]:
+                grown["bias"].append(str(reads[bias]))
+            del reads[bias:]
         others |= {name for name in reads if name}
         others |= {post.value for post in operation.posts if isinstance(post, Combine)}
     places = {name: number for number, name in enumerate(inputs)}

@@ -13,7 +13,7 @@ from ort_py.dtypes import DataType
 from ort_py_onednn.graph.cost import numpy_us, pays, region_us
 from ort_py_onednn.graph.shape_values import broken, follow_from_shapes, worth_claiming
 from ort_py_onednn.graph.support import is_heavy, refusal
-from ort_py_onednn.graph.support.attention import has_present
+from ort_py_onednn.graph.support.attention import bias_of, has_present
 from ort_py_onednn.graph.support.rule import FLOATING
 
 __all__ = ["capability", "group_refusal"]
@@ -95,8 +95,7 @@ def _with_past(graph: GraphView, able: set[int], *, grows: bool) -> dict[int, st
         if not grows:
             refused[index] = _NO_CODE
             continue
-        bias = node.inputs[5] if len(node.inputs) > 5 else None
-        makers = set() if bias is None else _makers(graph, bias.name)
+        makers = _makers(graph, bias_of(node))
         if any(maker in able and is_heavy(graph.nodes[maker]) for maker in makers):
             refused[index] = "its past changes from run to run, and what is added to its scores has a product"
         else:

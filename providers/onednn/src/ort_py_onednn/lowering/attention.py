@@ -61,8 +61,11 @@ def multi_head(planner: Planner, operation: Operation) -> None:
 
 
 def attention(planner: Planner, operation: Operation) -> None:
-    """ONNX Attention without past: ``softmax(cap(q kᵀ · scale) + mask) v``; a mask may be of bool, and then rows that
+    """ONNX Attention: ``softmax(cap(q kᵀ · scale) + mask) v``; a mask may be of bool, and then rows that
     see nothing give zeroes."""
+    if any(operation.outputs[1:]) or any(operation.inputs[4:]):
+        past_attention(planner, operation)
+        return
     attributes = operation.attributes
     source = planner.value(operation.inputs[0])
     packed = len(source.dims) == 3

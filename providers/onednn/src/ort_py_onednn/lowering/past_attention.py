@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from ort_py_onednn.binding.constants import F32, Argument
+from ort_py_onednn.binding.constants import F32, Argument, Element
 from ort_py_onednn.binding.descriptors import Desc
 from ort_py_onednn.binding.past_attention import PastAttention, has_past_attention
 from ort_py_onednn.binding.past_table import Sizes
@@ -21,39 +21,45 @@ __all__ = ["past_attention"]
 
 
 def past_attention(planner: Planner, operation: Operation) -> None:
-    """com.microsoft MultiHeadAttention of queries, keys and values of three dimensions, with a past or a present.
+    """MultiHeadAttention of com.microsoft or Attention of ONNX, with a past or a present.
 
     Raises:
         Unimplemented: There is no code for it here.
     """
     if planner.factor_type != F32 or not has_past_attention(planner.library):
         raise Unimplemented("attention to a past, but of float32 with AVX2,")
-    names = (*operation.inputs, *(None,) * 8)[:8]
-    outputs = (*operation.outputs, "", "")[:3]
-    heads = operation.attributes["num_heads"]
-    query, key, value = (_rows(planner, planner.value(name)) for name in names[:3])
-    past = [planner.value(name) for name in names[6:8] if name]
-    batch, rows, wide = query.dims
-    size, each = wide // heads, value.dims[2] // heads
+    inputs = (*operation.inputs, *(None,) * 8)
+    added, first = (3, 4) if operation.kind == "Attention" else (5, 6)
+    attributes, outputs = operation.attributes, (*operation.outputs, "", "")[:3]
+    counts = [attributes.get("num_heads", 0) or attributes.get(name, 0) for name in ("q_num_heads", "kv_num_heads")]
+    query, key, value = (_rows(planner, planner.value(name)) for name in inputs[:3])
+    past = [planner.value(name) for name in inputs[first : first + 2] if name]
+    batch, heads, rows, size = _dims(query, counts[0])
+    _, groups, _, each = _dims(value, counts[1])
     most = past[0].dims[2] if past else 0
     given = {Argument.SRC: query, Argument.SRC_1: key, Argument.SRC_2: value}
     given |= dict(zip((Argument.WEIGHTS, Argument.WEIGHTS_1), past, strict=False))
-    steps = {"query": _steps(query, size), "key": _steps(key, size), "value": _steps(value, each)}
-    steps["bias"] = (0, 0, 0)
-    if names[5]:
-        given[Argument.BIAS], steps["bias"] = _bias(planner, names[5], most + rows)
-    result = planner.new(Desc.plain((batch, rows, heads * each)))
+    steps = {"query": _steps(query, size), "key": _steps(key, size), "value": _steps(value, each), "bias": (0, 0, 0)}
+    boolean = False
+    bias = inputs[added]
+    if bias:
+        given[Argument.BIAS], steps["bias"] = _bias(planner, bias, most + rows)
+        boolean = given[Argument.BIAS].dtype == Element.U8
+    packed = len(query.dims) == 3
+    result = planner.new(Desc.plain((batch, rows, heads * each) if packed else (batch, heads, rows, each)))
     steps["result"] = _steps(result, each)
     given[Argument.DST] = result
     for code, columns in ((Argument.DST_1, size), (Argument.DST_2, each)):
-        given[code] = planner.new(Desc.plain((batch, heads, most + rows, columns)))
-    scale = operation.attributes.get("scale", 0.0) or 1 / math.sqrt(size)
-    causal = bool(operation.attributes.get("unidirectional", 0))
-    sizes = Sizes(batch, heads, heads, rows, size, each, most, steps, scale, causal)
+        given[code] = planner.new(Desc.plain((batch, groups, most + rows, columns)))
+    scale = attributes.get("scale")
+    if scale is None or (operation.kind != "Attention" and not scale):
+        scale = 1 / math.sqrt(size)
+    causal = bool(attributes.get("unidirectional", 0))
+    sizes = Sizes(batch, heads, groups, rows, size, each, most, steps, scale, causal, boolean)
     arguments = {code: one.desc for code, one in given.items()}
     made = planner.make_heavy(
         lambda: PastAttention(planner.library, arguments, sizes, planner.count),
-        float(batch * rows * (most + rows) * wide),
+        float(batch * heads * rows * (most + rows) * size),
     )
     planner.emit(made, given)
     for name, code in zip(outputs[1:], (Argument.DST_1, Argument.DST_2), strict=True):
@@ -63,17 +69,27 @@ def past_attention(planner: Planner, operation: Operation) -> None:
 
 
 def _rows(planner: Planner, value: Value) -> Value:
-    """New queries, keys or values as they lie, if each row's numbers lie side by side; else a copy."""
+    """New queries, keys or values as they lie, if the numbers of a head lie side by side; else a copy."""
+    value = planner.converted(value, F32)
     desc = value.desc
-    strides = desc.key is not None and not desc.blocks[0] and desc.strides[2] == 1 and value.weight is None
+    strides = desc.key is not None and not desc.blocks[0] and desc.strides[-1] == 1 and value.weight is None
     inside = not desc.has_offset or (value.buffer is not None and value.buffer.place is Place.ARENA)
     return value if strides and inside else planner.plain(value)
 
 
+def _dims(value: Value, heads: int) -> tuple[int, int, int, int]:
+    """Entries, heads, rows and columns of a head, of rows of several heads or of heads that are split already."""
+    if len(value.dims) == 4:
+        batch, heads, rows, size = value.dims
+        return batch, heads, rows, size
+    batch, rows, wide = value.dims
+    return batch, heads, rows, wide // heads
+
+
 def _steps(value: Value, size: int) -> tuple[int, int, int]:
     """Numbers from an entry of the batch, a head of so many columns, and a row to the next."""
-    batch, row, _ = value.desc.strides
-    return batch, size, row
+    strides = value.desc.strides
+    return (strides[0], strides[1], strides[2]) if len(strides) == 4 else (strides[0], size, strides[1])
 
 
 def _bias(planner: Planner, name: str, keys: int) -> tuple[Value, tuple[int, int, int]]:

@@ -7,7 +7,10 @@ from ort_py.dtypes import DataType
 from ort_py_onednn.graph.decomposition import FIRST
 from ort_py_onednn.graph.support.rule import Rule, Rules, only_float, shape_of, used_outputs, value_name
 
-__all__ = ["RULES", "has_present"]
+__all__ = ["PAST", "RULES", "bias_of", "has_present"]
+
+PAST = {("", "Attention"): 4, ("com.microsoft", "MultiHeadAttention"): 6}
+"""Place of the keys of a past among the inputs; its values stand behind them."""
 
 _MOVES = frozenset({"Cast", "Expand", "Identity", "Reshape", "Squeeze", "Transpose", "Unsqueeze"})
 _MOST_MOVES = 8
@@ -17,6 +20,11 @@ def _several_heads(node: NodeSpec, graph: GraphView) -> str | None:
     if any(value_name(node, place) for place in (3, 4, 8, 9)) or used_outputs(node) - has_present(node) > 1:
         return "it has a bias of projections, a mask of keys, a past that is a buffer, or scores as an output"
     if has_present(node):
+        heads = node.attributes["num_heads"]
+        for place in range(3):
+            shape = shape_of(node, place)
+            if len(shape) != 3 or not isinstance(shape[2], int) or shape[2] % heads:
+                return "it has a past, and not three dimensions of queries, keys and values with heads of a known size"
         return _with_past(node, graph)
     if node.attributes.get("unidirectional", 0):
         return "causal attention"
@@ -33,26 +41,29 @@ def _several_heads(node: NodeSpec, graph: GraphView) -> str | None:
 
 def has_present(node: NodeSpec) -> int:
     """Number of outputs that are keys and values of the past and the new ones; some where there is a past at all."""
-    if (node.domain, node.op_type) != ("com.microsoft", "MultiHeadAttention"):
+    place = PAST.get((node.domain, node.op_type))
+    if place is None:
         return 0
     present = sum(value is not None for value in node.outputs[1:3])
-    return present or bool(value_name(node, 6))
+    return present or bool(value_name(node, place))
+
+
+def bias_of(node: NodeSpec) -> str:
+    """Name of what is added to scores, or hides some, where there is a past; ``""`` for nothing."""
+    return value_name(node, 5 if node.domain else 3)
 
 
 def _with_past(node: NodeSpec, graph: GraphView) -> str | None:
     """Keys and values of a past are read as the caller gave them: their number is no part of a plan."""
+    first = PAST[node.domain, node.op_type]
     for value in (*node.inputs, *node.outputs):
-        if value is not None and value.data_type is not DataType.FLOAT:
+        hides = not node.domain and value is not None and value.data_type is DataType.BOOL
+        if value is not None and value.data_type is not DataType.FLOAT and not hides:
             return f"it has a past, and '{value.name}' is not float32"
-    heads = node.attributes["num_heads"]
-    for place in range(3):
-        shape = shape_of(node, place)
-        if len(shape) != 3 or not isinstance(shape[2], int) or shape[2] % heads:
-            return "it has a past, and not three dimensions of queries, keys and values with heads of a known size"
     fed = {value.name for value in graph.inputs}
-    if bool(value_name(node, 6)) != bool(value_name(node, 7)):
+    if bool(value_name(node, first)) != bool(value_name(node, first + 1)):
         return "it has a past of one of keys and values"
-    for place in (6, 7):
+    for place in (first, first + 1):
         if value_name(node, place) and value_name(node, place) not in fed:
             return "its past is computed: it may have another size in each run"
     for value in node.outputs[1:3]:
@@ -63,8 +74,11 @@ def _with_past(node: NodeSpec, graph: GraphView) -> str | None:
 
 def _attention(node: NodeSpec, graph: GraphView) -> str | None:
     attributes = node.attributes
-    if any(value_name(node, place) for place in (4, 5, 6)) or used_outputs(node) > 1:
-        return "it has a past, a present, lengths of keys, or scores as an output"
+    present = has_present(node)
+    if value_name(node, 6) or used_outputs(node) - sum(value is not None for value in node.outputs[1:3]) > 1:
+        return "it has lengths of keys, or scores as an output"
+    if present and (attributes.get("is_causal", 0) or attributes.get("softcap", 0.0)):
+        return "it has a past, and is causal or caps its scores"
     if any(attributes.get(name, -1) != -1 for name in ("left_window_size", "right_window_size")):
         return "it has a window of keys"
     shapes = [shape_of(node, place) for place in range(3)]
@@ -83,6 +97,8 @@ def _attention(node: NodeSpec, graph: GraphView) -> str | None:
             return "the size of its heads is not known"
     if keys != values or queries % keys:
         return f"it has {queries} heads of queries, {keys} of keys and {values} of values"
+    if present:
+        return _with_past(node, graph)
     mask = shape_of(node, 3)
     if value_name(node, 3) and (not mask or mask[-1] != shapes[1][-2]):
         return "its mask is not known to be as long as the keys"
