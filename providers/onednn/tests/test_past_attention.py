@@ -164,7 +164,7 @@ def test_attention_of_onnx(groups: int, kind: str, split: bool, plans: list[Any]
 
 
 def test_outputs_go_on_as_inputs() -> None:
-    """Each word's keys and values are the next one's past, and nobody else's afterwards."""
+    """Each word's keys and values are the next one's past, and no other one's afterwards."""
     data = _decoder()
     states = ["pk0", "pv0", "pk1", "pv1"]
     with open_session(data) as session:

@@ -137,9 +137,9 @@ class Case:
         arrays[Argument.SCRATCHPAD] = np.full(scratch.nbytes // 4 + 16, FENCE, np.float32)
         calls = attention.calls({code: array.ctypes.data for code, array in arrays.items()}, threads)
         listed = CallList(calls, ["attention"] * len(calls))
-        assert attention.told is not None
+        assert attention.length is not None
         for _ in range(2):
-            listed.words[CallList.place(0, attention.told)] = self.past
+            listed.words[CallList.place(0, attention.length)] = self.past
             listed.run()
         for array in (*fenced, arrays[Argument.SCRATCHPAD]):
             assert np.all(array[-16:] == FENCE)

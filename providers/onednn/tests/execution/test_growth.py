@@ -23,9 +23,9 @@ def test_a_plan_serves_many_numbers_of_rows(rows: int, most: int) -> None:
     shapes = (1, 2, rows, 8), (1, 2, rows, 4), (1, 1, 3, rows + 3), (1, 3, 16)
     held = growth.held(shapes)
     assert held is not None
-    whole, told, more = held
+    whole, length, more = held
     assert whole == ((1, 2, most, 8), (1, 2, most, 4), (1, 1, 3, most + 3), (1, 3, 16))
-    assert (told, more) == (rows, most - rows)
+    assert (length, more) == (rows, most - rows)
     assert growth.made((1, 2, most + 3, 8), 1, more) == (1, 2, rows + 3, 8)
     assert growth.made((1, 3, 16), 0, more) == (1, 3, 16)
 

@@ -96,13 +96,13 @@ class OwnCode:
         arguments, hazards, implementation, is_reference, reach, takes_long: As of a `Primitive`.
         bound: Arguments of the first call that are addresses of buffers, and the codes of these. Those of calls behind
             it are counted on.
-        told: An argument that is a number of rows, which a run may change; None where there is none.
+        length: An argument that is a number of rows, which a run may change; None where there is none.
     """
 
     __slots__ = ("_code", "_count", "_library", "_prepare", "arguments", "implementation")
 
     bound: tuple[tuple[int, int], ...] = ((1, Argument.SRC), (2, Argument.DST))
-    told: int | None = None
+    length: int | None = None
     hazards = Hazards(clamps=False, idle=False, overflows=False, leftovers=False, silent=False)
     is_reference = False
     takes_long = False

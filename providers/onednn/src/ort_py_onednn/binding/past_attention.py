@@ -1,10 +1,10 @@
-"""Attention to keys and values of the past in machine code for AVX2, whose number is told to each run: what a decoder
+"""Attention to keys and values of the past in machine code for AVX2, whose number each run gives: what a decoder
 computes for a word.
 
 The past and the new keys and values are first copied behind each other, which makes the present. Then each piece of the
-work is eight rows of queries that read the same keys: scores, a softmax, and the mixture of
-the values. The code takes all sizes from a table, so that it serves every model, and the number of past keys
-from the calls, so that a plan serves every word. Comes after `own_code`.
+work is eight rows of queries that read the same keys: scores, a softmax, and the mixture of the values. The code takes
+all sizes from a table, so that it serves every model, and the number of past keys from the calls, so that a plan serves
+every word. Comes after `own_code`.
 
 A key whose bias is -infinity takes no part, whatever its score. A row that sees no key becomes zeroes; one that sees
 keys whose scores are all -infinity becomes not-a-number, as one with a score of +infinity or not-a-number does.
@@ -83,14 +83,14 @@ class PastAttention(OwnCode):
         threads: Threads that may run it.
     """
 
-    __slots__ = ("_sizes", "bound", "told")
+    __slots__ = ("_sizes", "bound", "length")
 
     def __init__(self, library: Library, arguments: Mapping[int, Desc], sizes: Sizes, threads: int) -> None:
         scratch = Desc.plain((threads, ROWS, sizes.line), F32)
         whole = {**arguments, Argument.SCRATCHPAD: scratch}
         super().__init__(library, whole, _codes(library)[2], "own:past:avx2", 1)
         self._sizes = sizes
-        self.told = _NEXT_CALL * (len(_PUTS) - 1) + 1 if Argument.WEIGHTS in whole else None
+        self.length = _NEXT_CALL * (len(_PUTS) - 1) + 1 if Argument.WEIGHTS in whole else None
         self.bound = tuple(
             (_NEXT_CALL * call + place, code)
             for call, codes in enumerate(_PUTS)
@@ -151,7 +151,7 @@ class PastAttention(OwnCode):
         for number, codes in enumerate(_PUTS):
             values = (*(self._address(code, addresses) for code in codes), 0, 0, 0)[:3]
             made.append((put, (start + 24 * number, *values), False))
-        made[-1] = (put, (start + Word.PAST, self._sizes.most if self.told else 0, 0, 0), False)
+        made[-1] = (put, (start + Word.PAST, self._sizes.most if self.length else 0, 0, 0), False)
         threads = allowed(threads) if self._library.threaded else 1
         for code in (copy, attend):
             if threads > 1:

@@ -70,7 +70,7 @@ class _Form:
         opaque: The same for inputs whose arrays do not speak the buffer protocol.
         outputs: (shape, type, whether arrays speak no buffer protocol, words) of each output.
         flags: The processor's flags of a run; None if they are not checked.
-        told: Words of `calls` that hold a number of past rows.
+        lengths: Words of `calls` that hold a number of past rows.
         restore: Word that holds the caller's number of threads; -1 where there are no threads.
         size: Elements of the inputs.
         judged: Whether it is worth asking how many threads it should take.
@@ -86,6 +86,7 @@ class _Form:
         "flags",
         "inputs",
         "judged",
+        "lengths",
         "long",
         "opaque",
         "outputs",
@@ -93,7 +94,6 @@ class _Form:
         "plan_entry",
         "restore",
         "size",
-        "told",
     )
 
     def __init__(
@@ -123,7 +123,7 @@ class _Form:
             if buffer.place in {Place.INPUT, Place.OUTPUT}:
                 place = CallList.place(first + number, argument)
                 places.setdefault((buffer.place, buffer.index), []).append(place)
-        self.told = tuple(CallList.place(first + number, argument) for number, argument in work.told)
+        self.lengths = tuple(CallList.place(first + number, argument) for number, argument in work.lengths)
         titles = ["an array of the run"] * ahead + work.titles
         records = ahead + work.records
         if flags is not None:
@@ -320,7 +320,7 @@ class DnnlInstance(RegionInstance):
                 shape_memory.remove(form.entry)
 
     def _grown(self, growth: Growth, shapes: Shapes, inputs: Sequence[Any]) -> _Form:
-        """The form for a run with a past, told how long that is."""
+        """The form for a run with a past, with the length of that."""
         held = growth.held(shapes)
         if held is None:
             return self._form_for(shapes, lambda: inputs)
@@ -330,7 +330,7 @@ class DnnlInstance(RegionInstance):
         except LimitError:  # of as many rows as there may be; those that there are may keep the limit
             return self._form_for(shapes, lambda: inputs)
         words = form.calls.words
-        for word in form.told:
+        for word in form.lengths:
             words[word] = rows
         form.outputs = tuple(
             (growth.made(shape, number, more), dtype, opaque, places)
