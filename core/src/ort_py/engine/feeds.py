@@ -57,7 +57,10 @@ class FeedSpec:
         """Return whether a shape agrees with the declared one."""
         if self.rank >= 0 and len(shape) != self.rank:
             return False
-        return all(shape[axis] == size for axis, size in self.fixed)
+        for axis, size in self.fixed:  # noqa: SIM110 - a generator takes several times as long
+            if shape[axis] != size:
+                return False
+        return True
 
 
 def feed_spec(value: PlanInput) -> FeedSpec:
