@@ -7,7 +7,6 @@ Comes first in a session's life, before providers are chosen.
 from __future__ import annotations
 
 import copy
-import json
 import os
 from collections.abc import Mapping
 from typing import Any
@@ -120,6 +119,8 @@ def _take_config(options: SessionOptions, source: GivenModel) -> None:
     if text is None:
         return
     try:
+        import json  # most sessions are given nothing in it
+
         config = json.loads(text)
         settings = config.get("session_options", {})
         for spec in specs_of(SessionOptions):

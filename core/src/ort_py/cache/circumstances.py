@@ -13,7 +13,6 @@ import re
 import sys
 from collections.abc import Iterable, Iterator
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 from ort_py.hashing import blake2b
@@ -66,7 +65,7 @@ def code_stamp(package: str) -> str:
     Nobody edits an installed package, so that its version says enough.
     """
     file = getattr(sys.modules.get(package), "__file__", None)
-    if not file or _INSTALLED.intersection(Path(file).parts):
+    if not file or _is_installed(file):
         return ""
     start = len(os.path.dirname(file))  # noqa: PTH120 - paths below it are texts, too
     try:
@@ -97,11 +96,11 @@ def package_stamp(package: str) -> str | None:
 
 def _code(file: str) -> Iterator[tuple[str, os.stat_result]]:
     """Path and status of each file with code of the package or module that has this file; of this one if installed."""
-    path = Path(file)
-    if path.name != "__init__.py" or _INSTALLED.intersection(path.parts):  # an installer makes all files new
-        yield path.name, path.stat()
+    folder, name = os.path.split(file)  # paths are texts: a Path is ten times the cost
+    if name != "__init__.py" or _is_installed(file):  # an installer makes all files new
+        yield name, os.stat(file)  # noqa: PTH116
         return
-    pending = [os.fspath(path.parent)]
+    pending = [folder]
     while pending:
         with os.scandir(pending.pop()) as entries:
             for entry in entries:
@@ -109,6 +108,10 @@ def _code(file: str) -> Iterator[tuple[str, os.stat_result]]:
                     yield entry.path, entry.stat()
                 elif entry.name != "__pycache__" and entry.is_dir(follow_symlinks=False):
                     pending.append(entry.path)
+
+
+def _is_installed(file: str) -> bool:
+    return not _INSTALLED.isdisjoint(file.replace("\\", "/").split("/"))
 
 
 def _hash(files: list[tuple[Any, ...]]) -> str:

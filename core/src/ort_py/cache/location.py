@@ -9,7 +9,6 @@ import os
 import re
 import sys
 from collections.abc import Mapping
-from pathlib import Path
 
 from ort_py.errors import OptionError
 
@@ -21,7 +20,7 @@ OFF = "off"
 _SIZE = r"\s*(\d{1,15})\s*([KMGT]?)(?:i?B)?\s*"
 
 
-def cache_folder(option: str = "", environment: Mapping[str, str] = os.environ) -> Path | None:
+def cache_folder(option: str = "", environment: Mapping[str, str] = os.environ) -> str | None:
     """The folder, or None if the cache is switched off.
 
     Args:
@@ -30,21 +29,23 @@ def cache_folder(option: str = "", environment: Mapping[str, str] = os.environ) 
     wanted = option or environment.get(FOLDER_VARIABLE, "")
     if wanted.strip().lower() in (OFF, "0"):
         return None
-    return Path(wanted) if wanted.strip() else _users_folder(environment)
+    return wanted if wanted.strip() else _users_folder(environment)
 
 
-def _users_folder(environment: Mapping[str, str]) -> Path | None:
-    try:
-        if sys.platform == "win32":
-            local = environment.get("LOCALAPPDATA")
-            return (Path(local) if local else Path.home() / "AppData" / "Local") / "ort-py" / "compiled"
-        if sys.platform == "darwin":
-            return Path.home() / "Library" / "Caches" / "ort-py" / "compiled"
+def _users_folder(environment: Mapping[str, str]) -> str | None:
+    # Texts: importing pathlib takes longer than a session with a warm cache may spend on its folder.
+    home = os.path.expanduser("~")  # noqa: PTH111
+    if sys.platform == "win32":
+        above = environment.get("LOCALAPPDATA") or os.path.join(home, "AppData", "Local")  # noqa: PTH118
+    elif sys.platform == "darwin":
+        above = os.path.join(home, "Library", "Caches")  # noqa: PTH118
+    else:
         given = environment.get("XDG_CACHE_HOME", "")
         # The XDG specification: a path that is not absolute is to be ignored.
-        return (Path(given) if Path(given).is_absolute() else Path.home() / ".cache") / "ort-py" / "compiled"
-    except RuntimeError:  # there is no home
+        above = given if os.path.isabs(given) else os.path.join(home, ".cache")  # noqa: PTH117, PTH118
+    if above.startswith("~"):  # there is no home
         return None
+    return os.path.join(above, "ort-py", "compiled")  # noqa: PTH118
 
 
 def cache_bytes(environment: Mapping[str, str] = os.environ) -> int:

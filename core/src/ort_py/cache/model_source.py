@@ -12,7 +12,6 @@ import stat
 import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ort_py.cache.constants import NotStorableError
@@ -50,13 +49,14 @@ class SourceFile:
         identity: FileIdentity | None,
         sketch: str,
         digest: str,
-        folder: Path | None,
+        folder: str | None,
         contents: FileContents,
     ) -> None:
         self.path = path
         self.sketch = sketch
-        self.folder = folder or (Path(path).parent if path else None)
-        self.real_folder = Path(os.path.realpath(path)).parent if path and Path(path).is_symlink() else None
+        self.folder = folder or (os.path.dirname(path) or os.curdir if path else None)  # noqa: PTH120 - see `location`
+        is_link = bool(path) and os.path.islink(path)  # noqa: PTH114
+        self.real_folder = os.path.dirname(os.path.realpath(path)) if is_link else None  # noqa: PTH120
         self.contents = contents
         self.identity = identity
         self._digest = digest
@@ -72,7 +72,6 @@ class SourceFile:
             contents: What is known of files.
             content: Also support a model that is not a file.
         """
-        below = None if folder is None else Path(folder)
         if source.path:
             path = source.path
             try:
@@ -83,13 +82,13 @@ class SourceFile:
                 return None
             identity = FileIdentity.of(found)
             sketch = contents.sketch(path, identity)
-            return cls(path, identity, sketch, "", below, contents) if sketch else None
+            return cls(path, identity, sketch, "", folder, contents) if sketch else None
         if not content:
             return None
         message = source.content
         view = memoryview(message.SerializeToString(deterministic=True) if source.is_message else message).cast("B")
         sketch = sketch_of(view.nbytes, _reader(view))
-        return cls("", None, sketch, content_hash(view), below, contents)
+        return cls("", None, sketch, content_hash(view), folder, contents)
 
     @property
     def unchanged(self) -> bool:
@@ -108,8 +107,10 @@ class SourceFile:
 
     def found(self, path: str) -> str:
         """The real place of a file of external data, if it is not beside a link to the model but beside the model."""
-        if self.real_folder is None or self.folder is None or Path(path).exists():
+        if self.real_folder is None or self.folder is None or os.path.exists(path):  # noqa: PTH110
             return path
+        from pathlib import Path  # most models are one file
+
         return os.fspath(self.real_folder / Path(path).relative_to(self.folder))
 
     def note(self, fingerprint: str) -> None:
@@ -118,12 +119,14 @@ class SourceFile:
             self.contents.note(self.path, self.identity, fingerprint, self._looked_ns)
 
 
-def external_name(path: str, identity: FileIdentity, folder: Path | None) -> str:
+def external_name(path: str, identity: FileIdentity, folder: str | None) -> str:
     """The name by which a model refers to a file of external data.
 
     Raises:
         NotStorableError: The file was found by another path, or was only just written.
     """
+    from pathlib import Path  # most models are one file
+
     if folder is None or not Path(path).is_relative_to(folder):
         raise NotStorableError("its external data was opened through another path")
     if identity.is_racy(time.time_ns()):

@@ -16,13 +16,15 @@ import stat
 import sys
 import time
 from collections.abc import Iterable, Iterator
-from pathlib import Path
-from typing import Any, BinaryIO, Protocol
+from typing import TYPE_CHECKING, Any, BinaryIO, Protocol
 
 from ort_py.cache.format import HEAD_BYTES, damage_of_description, read_checked, write_file
 from ort_py.files import open_regular
 from ort_py.lazy_dataclass import dataclass
 from ort_py.logs import lazy_logger
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 _logger = lazy_logger("ort_py.cache")
 
@@ -82,14 +84,26 @@ class CacheStore:
             files, too, and packed forms of any size are kept.
 
     Attributes:
-        folder, self_contained: As given.
+        self_contained: As given.
     """
 
-    def __init__(self, folder: Path, capacity: int, *, self_contained: bool = False) -> None:
-        self.folder = folder
+    def __init__(self, folder: str | os.PathLike[str], capacity: int, *, self_contained: bool = False) -> None:
+        self._folder = os.fspath(folder)  # a text: importing pathlib takes as long as restoring a small model
         self.self_contained = self_contained
         self._capacity = capacity
         self._usable: bool | None = None
+
+    @property
+    def folder(self) -> Path:
+        """The folder, as given."""
+        from pathlib import Path
+
+        return Path(self._folder)
+
+    @property
+    def exists(self) -> bool:
+        """True if the folder is there."""
+        return os.path.isdir(self._folder)  # noqa: PTH112
 
     def open(self, key: str, kind: str) -> BinaryIO | None:
         """Open a file for reading. Returns None if it does not exist or another user may have written it.
@@ -169,13 +183,13 @@ class CacheStore:
         try:
             import tempfile  # loads modules for archives: only writing needs it
 
-            handle, name = tempfile.mkstemp(_TEMPORARY, dir=self.folder)
+            handle, name = tempfile.mkstemp(_TEMPORARY, dir=self._folder)
             with os.fdopen(handle, "wb") as file:
                 write_file(file, description, blocks)
             try:
-                Path(name).replace(self._path(key, kind))
+                os.replace(name, self._path(key, kind))  # noqa: PTH105
             except PermissionError:  # on Windows, somebody reads or writes the one that is there
-                if sys.platform != "win32" or not self._path(key, kind).exists():
+                if sys.platform != "win32" or not os.path.exists(self._path(key, kind)):  # noqa: PTH110
                     raise
                 _logger.info("the %s %s in use was not replaced", kind, key)
         except OSError as error:
@@ -184,14 +198,14 @@ class CacheStore:
         finally:
             if name:
                 with contextlib.suppress(OSError):
-                    Path(name).unlink()  # not there any more where all went well
+                    os.unlink(name)  # noqa: PTH108 - not there any more where all went well
         self.prune(self._capacity)
         return True
 
     def discard(self, key: str, kind: str) -> None:
         """Remove a file, where that is possible."""
         with contextlib.suppress(OSError):
-            self._path(key, kind).unlink()
+            os.unlink(self._path(key, kind))  # noqa: PTH108
 
     def files(self) -> list[StoredFile]:
         """The files, most recently used first."""
@@ -212,7 +226,7 @@ class CacheStore:
         for entry in self._entries():
             with contextlib.suppress(OSError):
                 if entry.name.endswith(_TEMPORARY) and now - entry.stat().st_mtime > _ABANDONED_SECONDS:
-                    Path(entry.path).unlink()
+                    os.unlink(entry.path)  # noqa: PTH108
         removed: list[StoredFile] = []
         total = 0
         for one in self.files():
@@ -249,20 +263,22 @@ class CacheStore:
 
     def _make_private(self) -> bool:
         try:
-            self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            found = self.folder.stat()
+            found = _status(self._folder)
+            if found is None or not stat.S_ISDIR(found.st_mode):
+                self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+                found = os.stat(self._folder)  # noqa: PTH116
         except OSError as error:
             return _say_once(f"no compile cache: {error}")
         if _open_to_others(found):
-            return _say_once(f"no compile cache: {self.folder} can be written by others")
+            return _say_once(f"no compile cache: {self._folder} can be written by others")
         return True
 
-    def _path(self, key: str, kind: str) -> Path:
-        return self.folder / f"{key}.{kind}"
+    def _path(self, key: str, kind: str) -> str:
+        return os.path.join(self._folder, f"{key}.{kind}")  # noqa: PTH118
 
     def _entries(self) -> list[os.DirEntry[str]]:
         try:
-            with os.scandir(self.folder) as entries:
+            with os.scandir(self._folder) as entries:
                 return list(entries)
         except OSError:
             return []
@@ -277,7 +293,16 @@ class CacheStore:
         if suffix not in SUFFIXES or not stat.S_ISREG(found.st_mode):
             return None
         used = max(found.st_atime, found.st_mtime)
+        from pathlib import Path
+
         return StoredFile(Path(entry.path), suffix[1:], found.st_size, found.st_mtime, used)
+
+
+def _status(path: str) -> os.stat_result | None:
+    try:
+        return os.stat(path)  # noqa: PTH116
+    except FileNotFoundError:
+        return None
 
 
 _said: set[str] = set()

@@ -65,7 +65,7 @@ def run(arguments: argparse.Namespace) -> int:
         )
     store = CacheStore(folder, cache_bytes())
     # A folder that is not there yet is an empty cache; looking at one must not make it.
-    usable = folder.is_dir() and store.usable
+    usable = store.exists and store.usable
     return {"ls": _list, "prune": _prune, "verify": _verify}[arguments.action](arguments, store, usable)
 
 

@@ -40,8 +40,7 @@ _NOT_PREPARATION = frozenset({"providers", "restore"})
 def named_folder(options: SessionOptions) -> str | None:
     """The folder that the program names for caches, as providers receive it, or None."""
     named = os.fspath(options.cache_dir)
-    found = cache_folder(named) if named else None
-    return None if found is None else os.fspath(found)
+    return cache_folder(named) if named else None
 
 
 def may_keep(options: SessionOptions) -> bool:

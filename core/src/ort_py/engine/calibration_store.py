@@ -30,7 +30,7 @@ def read_calibration(
         threads: Threads of a run: they decide how fast the host is.
     """
     found: dict[str, Rates] = {}
-    for record, provider in pairs if store is not None and store.folder.is_dir() else ():
+    for record, provider in pairs if store is not None and store.exists else ():
         content = store.read(_key(record, provider, threads), _KIND) if store is not None else None
         if content is None:
             continue

@@ -6,9 +6,9 @@ in onnxruntime.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import field
-from pathlib import Path
 
 from ort_py.dtypes import OptionalType, Shape, SparseTensorType, TensorType, ValueType
 from ort_py.engine.replaced_values import report_negative_sizes
@@ -130,7 +130,7 @@ def describe(model: Model, sizes: Mapping[str, int]) -> ModelDescription:
     outputs = [node_arg(value, said) for value, said in zip(graph.outputs, graph.declared_outputs, strict=True)]
     report_negative_sizes([*inputs, *outputs], sizes)
     return ModelDescription(
-        title=Path(model.source).name if model.source else graph.name or "model",
+        title=os.path.basename(model.source) or graph.name or "model",  # noqa: PTH119 - importing pathlib takes longer
         fingerprint=model.fingerprint,
         inputs=inputs,
         outputs=outputs,

@@ -8,8 +8,8 @@ model, and the record. Kernels are named, never stored.
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from ort_py.cache.constants import ConstantReader, ConstantWriter
@@ -60,7 +60,7 @@ class Prepared:
 def head_of_model(model: Model, assignment: Assignment, notes: Sequence[str]) -> dict[str, Any]:
     """Information for users about a prepared model, without reading all of it."""
     return {
-        "title": Path(model.source).name or model.graph.name,
+        "title": os.path.basename(model.source) or model.graph.name,  # noqa: PTH119 - importing pathlib takes longer
         "nodes": len(assignment.nodes),
         "providers": dict(assignment.counts()),
         "notes": list(notes),

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -53,7 +52,7 @@ def external_folder(options: SessionOptions, source: GivenModel) -> str | None:
     """
     folder = os.fspath(options.external_data_folder) or entry_of(options, _FOLDER_KEY)
     if not folder and not source.path and compat_mode():
-        return str(Path.cwd())
+        return os.getcwd()  # noqa: PTH109 - importing pathlib takes longer
     return folder or None
 
 

@@ -7,7 +7,6 @@ providers with their versions and the options; it holds no code and no weights.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -102,6 +101,8 @@ def read_tuned(store: CacheStore, key: str, names: Collection[str]) -> TunedPlac
     if content is None:
         return None
     try:
+        import json  # only sessions with a cache have such a record
+
         data: dict[str, Any] = json.loads(description_of(content)[0])
         found = TunedPlacement(
             tuple(map(str, data["providers"])),
@@ -129,4 +130,6 @@ def write_tuned(store: CacheStore, key: str, title: str, tuned: TunedPlacement) 
         "in_order": tuned.in_order,
         "measured": tuned.measured,
     }
+    import json
+
     return store.put(key, _KIND, json.dumps(data).encode())

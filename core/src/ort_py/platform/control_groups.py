@@ -10,9 +10,10 @@ to do when memory is short.
 
 from __future__ import annotations
 
+import os
+import posixpath
 import re
 from collections.abc import Iterator
-from pathlib import Path, PurePosixPath
 
 from ort_py.lazy_dataclass import dataclass
 
@@ -33,7 +34,7 @@ class CpuQuota:
     group: str
 
 
-def cpu_quota(root: Path = Path("/")) -> CpuQuota | None:
+def cpu_quota(root: str | os.PathLike[str] = "/") -> CpuQuota | None:
     """The tightest quota of this process, or None.
 
     Args:
@@ -47,17 +48,17 @@ def cpu_quota(root: Path = Path("/")) -> CpuQuota | None:
     return min(found, key=lambda quota: quota.processors, default=None)
 
 
-def _quota_2(folder: Path) -> float | None:
+def _quota_2(folder: str) -> float | None:
     try:
-        quota, period = _text_of(folder / "cpu.max").split()[:2]
+        quota, period = _text_of(f"{folder}/cpu.max").split()[:2]
         return _ratio(int(quota), int(period))  # "max" is not a number
     except ValueError:
         return None
 
 
-def _quota_1(folder: Path) -> float | None:
+def _quota_1(folder: str) -> float | None:
     try:
-        quota, period = (int(_text_of(folder / f"cpu.cfs_{name}_us")) for name in ("quota", "period"))
+        quota, period = (int(_text_of(f"{folder}/cpu.cfs_{name}_us")) for name in ("quota", "period"))
     except ValueError:
         return None
     return _ratio(quota, period)
@@ -102,7 +103,7 @@ class LimitedGroup:
         return _memory_2(self._folder) if self._folder.version == 2 else _memory_1(self._folder)
 
 
-def limited_groups(root: Path = Path("/")) -> list[LimitedGroup]:
+def limited_groups(root: str | os.PathLike[str] = "/") -> list[LimitedGroup]:
     """The groups of this process that have a limit now.
 
     Args:
@@ -113,33 +114,33 @@ def limited_groups(root: Path = Path("/")) -> list[LimitedGroup]:
 
 
 def _memory_2(folder: GroupFolder) -> GroupMemory | None:
-    limits = [limit for name in ("memory.high", "memory.max") if (limit := _number(folder.path / name))]
-    current = _number(folder.path / "memory.current")
+    limits = [limit for name in ("memory.high", "memory.max") if (limit := _number(f"{folder.path}/{name}"))]
+    current = _number(f"{folder.path}/memory.current")
     if not limits or current is None:
         return None
-    idle = _table(folder.path / "memory.stat").get("inactive_file", 0)
-    events = _table(folder.path / "memory.events")
-    stalled = _some_avg10(_text_of(folder.path / "memory.pressure"))
+    idle = _table(f"{folder.path}/memory.stat").get("inactive_file", 0)
+    events = _table(f"{folder.path}/memory.events")
+    stalled = _some_avg10(_text_of(f"{folder.path}/memory.pressure"))
     failures = events.get("oom", 0) + events.get("oom_kill", 0)
     return GroupMemory(folder.name, min(limits), max(0, current - idle), stalled, failures)
 
 
 def _memory_1(folder: GroupFolder) -> GroupMemory | None:
-    limit = _number(folder.path / "memory.limit_in_bytes")
-    current = _number(folder.path / "memory.usage_in_bytes")
+    limit = _number(f"{folder.path}/memory.limit_in_bytes")
+    current = _number(f"{folder.path}/memory.usage_in_bytes")
     if not limit or limit >= _NO_LIMIT or current is None:
         return None
-    idle = _table(folder.path / "memory.stat").get("total_inactive_file", 0)
-    killed = _table(folder.path / "memory.oom_control").get("oom_kill", 0)
+    idle = _table(f"{folder.path}/memory.stat").get("total_inactive_file", 0)
+    killed = _table(f"{folder.path}/memory.oom_control").get("oom_kill", 0)
     return GroupMemory(folder.name, limit, max(0, current - idle), 0.0, killed)
 
 
-def _number(path: Path) -> int | None:
+def _number(path: str) -> int | None:
     text = _text_of(path).strip()
     return int(text) if text.isdecimal() else None  # "max" is not a number
 
 
-def _table(path: Path) -> dict[str, int]:
+def _table(path: str) -> dict[str, int]:
     """A file of lines of a name and a number."""
     pairs = (line.split() for line in _text_of(path).splitlines())
     return {pair[0]: int(pair[1]) for pair in pairs if len(pair) == 2 and pair[1].isdecimal()}
@@ -170,7 +171,7 @@ class GroupFolder:
 
     version: int
     name: str
-    path: Path
+    path: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,49 +183,51 @@ class _Mount:
     """
 
     version: int
-    root: PurePosixPath
-    place: PurePosixPath
+    root: str
+    place: str
 
 
-def group_folders(controller: str, root: Path = Path("/")) -> list[GroupFolder]:
+def group_folders(controller: str, root: str | os.PathLike[str] = "/") -> list[GroupFolder]:
     """The process's own groups and all above them, each once, in the hierarchies that have a controller.
 
     Args:
         controller: Name of version 1, e.g. ``"cpu"``; version 2 has one hierarchy for all.
         root: Root of the file system; tests have one of their own.
     """
-    groups = _own_groups(_text_of(root / "proc/self/cgroup"), controller)
-    lines = _text_of(root / "proc/self/mountinfo").splitlines()
+    top = os.fspath(root).rstrip("/")
+    groups = _own_groups(_text_of(f"{top}/proc/self/cgroup"), controller)
+    lines = _text_of(f"{top}/proc/self/mountinfo").splitlines()
     # A process that sees no list of mounts may still see the file system at its usual place.
     mounts = [mount for line in lines if (mount := _mount(line, controller))] or [
-        _Mount(2, PurePosixPath("/"), PurePosixPath("/sys/fs/cgroup")),
-        _Mount(1, PurePosixPath("/"), PurePosixPath("/sys/fs/cgroup", controller)),
+        _Mount(2, "/", "/sys/fs/cgroup"),
+        _Mount(1, "/", f"/sys/fs/cgroup/{controller}"),
     ]
-    found: dict[PurePosixPath, GroupFolder] = {}
+    found: dict[str, GroupFolder] = {}
     for mount in mounts:
         for place in _places(mount, groups.get(mount.version)):
-            found.setdefault(place, GroupFolder(mount.version, str(place), root / place.relative_to("/")))
+            found.setdefault(place, GroupFolder(mount.version, place, top + place))
     return list(found.values())
 
 
-def _text_of(path: Path) -> str:
+def _text_of(path: str) -> str:
     """Read a file; ``""`` if it cannot be read."""
     try:
-        return path.read_text(encoding="utf-8", errors="surrogateescape")
+        with open(path, encoding="utf-8", errors="surrogateescape") as file:  # noqa: PTH123 - pathlib takes longer
+            return file.read()
     except OSError:
         return ""
 
 
-def _own_groups(text: str, controller: str) -> dict[int, PurePosixPath]:
+def _own_groups(text: str, controller: str) -> dict[int, str]:
     """The process's group in the hierarchy that has the controller, by version, of ``/proc/self/cgroup``."""
-    groups: dict[int, PurePosixPath] = {}
+    groups: dict[int, str] = {}
     for line in text.splitlines():
         number, _, rest = line.partition(":")
         controllers, _, path = rest.partition(":")
         if number == "0" and not controllers:
-            groups[2] = PurePosixPath(path)
+            groups[2] = path
         elif controller in controllers.split(","):
-            groups[1] = PurePosixPath(path)
+            groups[1] = path
     return groups
 
 
@@ -240,7 +243,7 @@ def _mount(line: str, controller: str) -> _Mount | None:
         version = 1
     else:
         return None
-    return _Mount(version, *(PurePosixPath(_plain(field)) for field in fields[3:5]))
+    return _Mount(version, *(_plain(field) for field in fields[3:5]))
 
 
 def _plain(field: str) -> str:
@@ -248,13 +251,18 @@ def _plain(field: str) -> str:
     return re.sub(r"\\([0-7]{3})", lambda match: chr(int(match[1], 8)), field)
 
 
-def _places(mount: _Mount, group: PurePosixPath | None) -> Iterator[PurePosixPath]:
+def _places(mount: _Mount, group: str | None) -> Iterator[str]:
     """Folders of the process's group and of all above it, as far as they are mounted."""
-    inner = PurePosixPath()
+    inner: list[str] = []
     # A group above or beside what is mounted (in a container, a path of the host) cannot be seen: what is at the top
     # bounds the process all the same.
-    if group is not None and group.is_relative_to(mount.root) and ".." not in group.parts:
-        inner = group.relative_to(mount.root)
-    yield mount.place / inner
-    for above in inner.parents:
-        yield mount.place / above
+    if group is not None:
+        wanted, top = _parts(group), _parts(mount.root)
+        if wanted[: len(top)] == top and ".." not in wanted:
+            inner = wanted[len(top) :]
+    for count in range(len(inner), -1, -1):
+        yield posixpath.join("/", *_parts(mount.place), *inner[:count])
+
+
+def _parts(path: str) -> list[str]:
+    return [part for part in path.split("/") if part not in ("", ".")]

@@ -13,7 +13,6 @@ import os
 import time
 import weakref
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import Protocol
 
 from ort_py.errors import OptionError
@@ -146,10 +145,10 @@ def threshold_of(environment: Mapping[str, str] = os.environ) -> float | None:
     return found
 
 
-_process: dict[Path, MemoryPressure | None] = {}
+_process: dict[str | os.PathLike[str], MemoryPressure | None] = {}
 
 
-def pressure_of_process(root: Path = Path("/")) -> MemoryPressure | None:
+def pressure_of_process(root: str | os.PathLike[str] = "/") -> MemoryPressure | None:
     """The watcher of this process. None if no group has a limit or the environment switches it off.
 
     Found out once: limits that are set later than the first session are not noticed.

@@ -9,7 +9,6 @@ from __future__ import annotations
 import ctypes
 import os
 import sys
-from pathlib import Path, PurePath
 from typing import Any
 
 from ort_py.lazy_dataclass import dataclass
@@ -71,7 +70,7 @@ def find_libraries(paths: list[str] | None = None) -> list[NativeLibrary]:
     """Find the libraries of the table that this process has loaded."""
     found = []
     for path in _loaded_libraries() if paths is None else paths:
-        file = PurePath(path).name
+        file = os.path.basename(path)  # noqa: PTH119 - importing pathlib takes longer
         for family in FAMILIES:
             if any(word in file.lower() for word in family.files):
                 library = _library(family, file, path)
@@ -115,10 +114,10 @@ def _opened(path: str) -> Any:
     return ctypes.PyDLL(path, mode=getattr(os, "RTLD_NOLOAD", 0) | getattr(os, "RTLD_NOW", 0))
 
 
-def _on_linux(maps: Path = Path("/proc/self/maps")) -> list[str]:
+def _on_linux(maps: str | os.PathLike[str] = "/proc/self/maps") -> list[str]:
     """Read the table of mapped files, whose sixth column is a path."""
     found: dict[str, None] = {}
-    with maps.open(encoding="utf-8", errors="surrogateescape") as lines:
+    with open(maps, encoding="utf-8", errors="surrogateescape") as lines:  # noqa: PTH123 - as above
         for line in lines:
             path = line.split(maxsplit=5)[5:]
             if path and ".so" in path[0]:

@@ -44,10 +44,10 @@ def test_every_kind_of_source_is_read(model: onnx.ModelProto, path: Path) -> Non
 
 def test_a_path_tells_folder_and_name(path: Path) -> None:
     """External data is looked for beside the file; bytes have no folder."""
-    assert read_source(path, Limits(), None).folder == path.parent
+    assert read_source(path, Limits(), None).folder == str(path.parent)
     assert read_source(path, Limits(), None).path == str(path)
     assert read_source(path.read_bytes(), Limits(), None).folder is None
-    assert read_source(path.read_bytes(), Limits(), "some").folder == Path("some")
+    assert read_source(path.read_bytes(), Limits(), "some").folder == "some"
 
 
 def test_a_link_also_tells_where_the_model_lies(path: Path, tmp_path: Path) -> None:
@@ -56,7 +56,7 @@ def test_a_link_also_tells_where_the_model_lies(path: Path, tmp_path: Path) -> N
     link = tmp_path / "links" / "m.onnx"
     link.symlink_to(path)
     read = read_source(link, Limits(), None)
-    assert (read.folder, read.real_folder) == (link.parent, path.parent.resolve())
+    assert (read.folder, read.real_folder) == (str(link.parent), str(path.parent.resolve()))
 
 
 def test_equal_bytes_have_equal_fingerprints(model: onnx.ModelProto, path: Path) -> None:

@@ -90,7 +90,7 @@ def test_the_wheel_of_another_environment_is_found(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr("sys.path", [str(record.parent)])
     monkeypatch.setattr("sys.prefix", str(tmp_path))
     monkeypatch.setattr("sys.base_prefix", str(tmp_path))
-    assert (tmp_path / "other/lib").resolve() in list(library._folders())
+    assert str((tmp_path / "other/lib").resolve()) in list(library._folders())
 
 
 def test_runtimes_of_microsoft_are_missing(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,8 +16,10 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Sequence
-from pathlib import Path
-from typing import BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 HAS_HANDLES = os.open in os.supports_dir_fd and hasattr(os, "O_NOFOLLOW") and hasattr(os, "O_DIRECTORY")
 
@@ -26,7 +28,9 @@ class EscapeError(Exception):
     """The path leads outside the folders allowed; the text says where to."""
 
 
-def open_confined(parts: Sequence[str], folders: Sequence[Path], *, handles: bool = HAS_HANDLES) -> BinaryIO:
+def open_confined(
+    parts: Sequence[str], folders: Sequence[str | os.PathLike[str]], *, handles: bool = HAS_HANDLES
+) -> BinaryIO:
     """Open a regular file for reading.
 
     Args:
@@ -37,8 +41,9 @@ def open_confined(parts: Sequence[str], folders: Sequence[Path], *, handles: boo
         EscapeError: A link leads outside, or something on the way changed while it was opened.
         OSError: The file does not exist, is not a regular file or may not be read.
     """
-    wanted = folders[0].joinpath(*parts)
-    real = Path(os.path.realpath(wanted, strict=True))
+    from pathlib import Path  # importing it takes longer than reading most models, which have no external data
+
+    real = Path(os.path.realpath(Path(folders[0], *parts), strict=True))
     for folder in folders:
         root = Path(os.path.realpath(folder))
         if real.is_relative_to(root):
@@ -80,7 +85,7 @@ def _by_comparison(root: Path, real: Path) -> BinaryIO:
         raise OSError(f"{str(real)!r} is not a regular file")
     opened = os.open(real, os.O_RDONLY | getattr(os, "O_BINARY", 0) | getattr(os, "O_NOFOLLOW", 0))
     try:
-        again = Path(os.path.realpath(real, strict=True))
+        again = type(real)(os.path.realpath(real, strict=True))
         same = again.is_relative_to(root) and os.path.samestat(os.fstat(opened), os.lstat(again))
     except OSError:
         os.close(opened)

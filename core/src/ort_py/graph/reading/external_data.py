@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import TYPE_CHECKING
 
 from ort_py.dtypes import DataType, nbytes_of
@@ -37,13 +36,15 @@ class ExternalFiles:
 
     def __init__(
         self,
-        folder: Path | None,
+        folder: str | os.PathLike[str] | None,
         store: WeightStore,
         budget: Budget,
-        real_folder: Path | None = None,
+        real_folder: str | os.PathLike[str] | None = None,
         supplied: Supplied | None = None,
     ) -> None:
-        self._folders = [path for path in (folder, real_folder) if path is not None] if folder is not None else []
+        self._folders = (
+            [os.fspath(path) for path in (folder, real_folder) if path is not None] if folder is not None else []
+        )
         self._store = store
         self._budget = budget
         self._open: dict[str, MappedFile] = {}
@@ -118,11 +119,12 @@ class ExternalFiles:
         try:
             with open_confined(parts, self._folders) as opened:
                 identity = FileIdentity.of_open(opened)
-                file = self._store.file(opened, str(self._folders[0].joinpath(*parts)), identity)
+                path = os.path.join(self._folders[0], *parts)  # noqa: PTH118
+                file = self._store.file(opened, path, identity)
         except FileNotFoundError as error:
             what = f"The external file '{location}' does not exist."
             fix = "Put the file next to the model; the two were saved together."
-            raise Fail(what, where=where, why=f"looked in {str(self._folders[0])!r}", fix=fix) from error
+            raise Fail(what, where=where, why=f"looked in {self._folders[0]!r}", fix=fix) from error
         except EscapeError as error:
             raise _outside(location, where, str(error)) from error
         except (OSError, ValueError) as error:
@@ -143,6 +145,8 @@ def _expect_inside(name: str, part: tuple[int, int], size: int, where: Location)
 
 def _parts(location: str, where: Location) -> tuple[str, ...]:
     """The path in its parts, refused unless it is plainly relative in the rules of every system."""
+    from pathlib import PurePosixPath, PureWindowsPath  # importing it takes longer than reading most models
+
     windows, posix = PureWindowsPath(location), PurePosixPath(location)
     if not location or "\0" in location or not posix.parts:
         what = "A tensor has external data, but its location does not name a file."

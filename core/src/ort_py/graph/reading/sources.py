@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import errno
 import os
-from pathlib import Path
 from typing import Any, TypeAlias
 
 from google.protobuf.message import DecodeError, EncodeError
@@ -59,8 +58,8 @@ class ModelSource:
     path: str
     fingerprint: ContentHash
     size: int
-    folder: Path | None
-    real_folder: Path | None = None
+    folder: str | None
+    real_folder: str | None = None
     cut: CutModel | None = None
     file: FileIdentity | None = None
 
@@ -83,7 +82,7 @@ def read_source(
         Fail: It may not be read.
         LimitError: It is larger than the limits allow.
     """
-    folder = None if external_data_folder is None else Path(external_data_folder)
+    folder = None if external_data_folder is None else os.fspath(external_data_folder)
     if isinstance(source, onnx.ModelProto):
         size = source.ByteSize()
         read = ModelSource(source, "", ContentHash(_fingerprint_of(source)), size, folder)
@@ -110,7 +109,7 @@ def read_source(
     return read
 
 
-def _read_file(path: Any, limits: Limits, folder: Path | None, whole: bool) -> ModelSource:
+def _read_file(path: Any, limits: Limits, folder: str | None, whole: bool) -> ModelSource:
     if not isinstance(path, str):
         path = os.fsdecode(path)
     where = Location(file=path)
@@ -123,17 +122,17 @@ def _read_file(path: Any, limits: Limits, folder: Path | None, whole: bool) -> M
             if FileIdentity.of_open(file) != identity or content.nbytes != identity.size:
                 raise _written_meanwhile(path)
         # Model hubs link a model and its data, one by one, into a folder of blobs: links may lead there.
-        if Path(path).is_symlink():
-            real = Path(os.path.realpath(path)).parent
+        if os.path.islink(path):  # noqa: PTH114 - importing pathlib takes longer
+            real = os.path.dirname(os.path.realpath(path))  # noqa: PTH120 - as above
     except FileNotFoundError as error:
         raise NoSuchFile(
             f"Loading the model failed: the file '{path}' does not exist.",
             where=where,
-            why=f"the working directory is '{Path.cwd()}'" if not Path(path).is_absolute() else "",
+            why="" if os.path.isabs(path) else f"the working directory is '{os.getcwd()}'",  # noqa: PTH109, PTH117
             fix="Check the path.",
         ) from error
     except OSError as error:
-        # Windows reports a directory as "permission denied". `Path.is_dir` asks again, and may fail as this did.
+        # Windows reports a directory as "permission denied". `os.path.isdir` asks again, and does not fail.
         if isinstance(error, IsADirectoryError) or os.path.isdir(path):  # noqa: PTH112
             raise InvalidProtobuf(
                 f"'{path}' is a directory, not a model.", where=where, fix="Pass the path of the .onnx file in it."
@@ -152,7 +151,7 @@ def _read_file(path: Any, limits: Limits, folder: Path | None, whole: bool) -> M
     proto, cut_model = _parsed(content, where, whole)
     if cut_model is not None:
         cut_model.path, cut_model.identity = os.path.abspath(path), identity  # noqa: PTH100 - links stay as they are
-    folder = folder or Path(path).parent
+    folder = folder or os.path.dirname(path) or os.curdir  # noqa: PTH120 - as above
     return ModelSource(proto, path, fingerprint, content.nbytes, folder, real_folder=real, cut=cut_model, file=identity)
 
 

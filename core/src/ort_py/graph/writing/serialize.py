@@ -6,9 +6,7 @@ files that the constants came from. Nested graphs are written from a work list, 
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Sequence
-from pathlib import PurePath
 
 from google.protobuf.message import EncodeError
 
@@ -138,7 +136,7 @@ class _WeightWriter(GraphWriter):
     def __init__(self, model: Model, proto: onnx.ModelProto, weights: WeightMode, *, standard: bool = False) -> None:
         super().__init__(model, proto, standard=standard)
         self._weights = weights
-        self._folder = PurePath(model.source).parent
+        self._source = model.source
         self._inline = 0
 
     def annotate(self, message: onnx.NodeProto, node: Node) -> None:
@@ -146,6 +144,8 @@ class _WeightWriter(GraphWriter):
         if node.origin:
             message.metadata_props.add(key="ort_py.origin", value=node.origin)
         if node.sources:
+            import json  # few models are written
+
             message.metadata_props.add(key="ort_py.sources", value=json.dumps(node.sources))
 
     def initializer(self, proto: onnx.GraphProto, value: Value) -> None:
@@ -173,7 +173,7 @@ class _WeightWriter(GraphWriter):
         proto.dims.extend(weight.shape)
         proto.data_location = onnx.TensorProto.EXTERNAL
         entries = {
-            "location": _relative(PurePath(weight.file.path), self._folder),
+            "location": _relative(weight.file.path, self._source),
             "offset": str(weight.offset),
             "length": str(weight.length),
         }
@@ -181,7 +181,10 @@ class _WeightWriter(GraphWriter):
             proto.external_data.add(key=key, value=text)
 
 
-def _relative(path: PurePath, folder: PurePath) -> str:
+def _relative(file: str, source: str) -> str:
+    from pathlib import PurePath  # few models are written
+
+    path, folder = PurePath(file), PurePath(source).parent
     return path.relative_to(folder).as_posix() if path.is_relative_to(folder) else path.as_posix()
 
 

@@ -69,11 +69,11 @@ def _cache(environment: Mapping[str, str]) -> dict[str, Any]:
             "state": "off",
             "note": f"{FOLDER_VARIABLE} switches it off, or there is no home folder",
         }
-    facts: dict[str, Any] = {"folder": str(folder)}
+    facts: dict[str, Any] = {"folder": folder}
     try:
         facts["bytes"] = cache_bytes(environment)
         # A folder that is not there yet is made with the first entry; looking must not make it.
-        if not folder.is_dir():
+        if not Path(folder).is_dir():
             return facts | {"state": "not made yet", "note": ""}
         private = CacheStore(folder, facts["bytes"]).usable
     except (OptionError, OSError) as error:

@@ -54,7 +54,12 @@ def opened(path: str) -> Any:
 
 def _open_runtime(name: str, beside: Path) -> None:
     """Open a runtime: beside oneDNN, where its wheel put it, or where the system has it."""
-    for place in (beside / name, Path(sys.prefix, name), Path(sys.base_prefix, name), *recorded(_WHEEL, name)):
+    for place in (
+        beside / name,
+        Path(sys.prefix, name),
+        Path(sys.base_prefix, name),
+        *map(Path, recorded(_WHEEL, name)),
+    ):
         if place.is_file():
             break
     else:

@@ -14,7 +14,6 @@ import sys
 import threading
 from collections.abc import Iterator
 from importlib.machinery import PathFinder
-from pathlib import Path
 from typing import Any
 
 from ort_py.errors import EPFail
@@ -127,13 +126,13 @@ def _find() -> Library | Missing:
         if chosen:
             return (
                 _opened(chosen)
-                if Path(chosen).is_file()
+                if os.path.isfile(chosen)  # noqa: PTH113 - importing pathlib takes longer than finding the library
                 else Missing(f"{VARIABLE} names {chosen}, which is not a file", f"let it name a {SONAME}, or unset it")
             )
         for folder in _folders():
-            path = folder / SONAME
-            if path.is_file():
-                return _opened(str(path))
+            path = os.path.join(folder, SONAME)  # noqa: PTH118 - as above
+            if os.path.isfile(path):  # noqa: PTH113
+                return _opened(path)
         if WINDOWS:
             return Missing(f"there is no {SONAME}: neither beside this Python nor in a folder of PATH", INSTALL)
         found = _opened(SONAME)
@@ -142,21 +141,20 @@ def _find() -> Library | Missing:
     return found
 
 
-def _folders() -> Iterator[Path]:
+def _folders() -> Iterator[str]:
     """Places where wheels and conda put the file: that of our own wheel first."""
     package = PathFinder.find_spec(_PACKAGE)  # nothing of it is imported
-    for place in (package and package.submodule_search_locations) or ():
-        yield Path(place)
+    yield from (package and package.submodule_search_locations) or ()
     for prefix in (sys.prefix, os.environ.get("CONDA_PREFIX"), site.getuserbase(), sys.base_prefix):
         if prefix:
-            yield Path(prefix, _FOLDER)
+            yield os.path.join(prefix, _FOLDER)  # noqa: PTH118
     for path in recorded(_WHEEL, SONAME):
-        yield path.parent
+        yield os.path.dirname(path)  # noqa: PTH120
     if WINDOWS:
-        yield from map(Path, filter(None, os.environ.get("PATH", "").split(os.pathsep)))
+        yield from filter(None, os.environ.get("PATH", "").split(os.pathsep))
 
 
-def recorded(wheel: str, name: str) -> Iterator[Path]:
+def recorded(wheel: str, name: str) -> Iterator[str]:
     """Files of a name that distributions say they installed.
 
     Packages may be read from another environment, or may have been installed to a folder of their own.
@@ -166,7 +164,7 @@ def recorded(wheel: str, name: str) -> Iterator[Path]:
             for line in (found.read_text("RECORD") or "").splitlines():
                 path = line.partition(",")[0]
                 if path.rpartition("/")[2] == name:
-                    yield Path(found.location, path).resolve()
+                    yield os.path.realpath(os.path.join(found.location, path))  # noqa: PTH118
 
 
 class _brief_spinning:  # noqa: N801 - a context manager used as a word
