@@ -204,6 +204,10 @@ class BytecodeArchive:
         if self not in sys.meta_path:
             return None
         sys.meta_path.remove(self)
+        if len(self._importers) < _WORTH:  # fewer were even looked for elsewhere
+            self._content = b""
+            self._opened.clear()
+            return None
         loaded = [
             getattr(module, "__spec__", None)
             for name, module in sys.modules.copy().items()

@@ -55,19 +55,19 @@ else:
             fields = _Fields(plain, frozen=frozen, slots=slots, kw_only=kw_only)
             added = {
                 _FIELDS: fields,
-                "__dataclass_params__": _Late(lambda _: fields.parameters()),
-                "__match_args__": _Late(lambda _: fields.match_args()),
+                "__dataclass_params__": _Late(fields, "__dataclass_params__", _parameters),
+                "__match_args__": _Late(fields, "__match_args__", _match_args),
             }
             if init and "__init__" not in own:
                 added["__init__"] = _LazyInit(fields)
             if repr and "__repr__" not in own:
-                added["__repr__"] = _Late(partial(_method, fields, _repr))
+                added["__repr__"] = _LateMethod(fields, "__repr__", _repr)
             if eq and "__eq__" not in own:
-                added["__eq__"] = _Late(partial(_method, fields, _comparison))
+                added["__eq__"] = _LateMethod(fields, "__eq__", _comparison)
             if eq and not hashes:
-                added["__hash__"] = _Late(partial(_method, fields, _hash)) if frozen else None
+                added["__hash__"] = _LateMethod(fields, "__hash__", _hash) if frozen else None
             if order:
-                added |= {name: _Late(partial(_method, fields, _comparison)) for name in _ORDER}
+                added |= {name: _LateMethod(fields, name, _comparison) for name in _ORDER}
             if frozen:
                 added |= {"__setattr__": _set_attribute(fields), "__delattr__": _delete_attribute(fields)}
                 if slots and "__getstate__" not in own:
@@ -112,11 +112,16 @@ class _Fields:
         self.cls = plain
         self.frozen, self.slots = frozen, slots
         self._kw_only = kw_only
-        own = vars(plain)
-        self._types = {name: type_ for name, type_ in plain.__annotations__.items() if not _is_class_variable(type_)}
-        self.given = {name: own.get(name, MISSING) for name in self._types}
-        for name, value in self.given.items():
-            if value.__class__.__hash__ is None:
+        given = vars(plain).get
+        self._types: dict[str, Any] = {}
+        self.given: dict[str, Any] = {}
+        for name, annotation in plain.__annotations__.items():
+            text = annotation if isinstance(annotation, str) else str(annotation)
+            if text.startswith(("ClassVar", "typing.ClassVar")):
+                continue
+            self._types[name] = annotation
+            self.given[name] = value = given(name, MISSING)
+            if value is not MISSING and value.__class__.__hash__ is None:
                 raise ValueError(f"the default of the field {name!r} is mutable: use field(default_factory=…)")
         self._entries: tuple[_Entry, ...] | None = None
 
@@ -161,14 +166,6 @@ class _Fields:
             self._entries = tuple(found.values())
         return self._entries
 
-    def parameters(self) -> Any:
-        """The record of the decorator's arguments, as far as the standard library asks a base for it."""
-        return _Parameters(frozen=self.frozen)
-
-    def match_args(self) -> tuple[str, ...]:
-        """Names of the positional parameters."""
-        return tuple(entry.name for entry in self.entries if entry.init and not entry.kw_only)
-
 
 class _Parameters:
     """Arguments of the decorator that a derived class is compared with."""
@@ -186,11 +183,6 @@ def _standard_entries(base: type[Any]) -> list[_Entry]:
     return [_Entry(one.name, one.type, one, bool(one.kw_only)) for one in dataclasses.fields(base)]
 
 
-def _is_class_variable(annotation: Any) -> bool:
-    text = annotation if isinstance(annotation, str) else str(annotation)
-    return text.startswith(("ClassVar", "typing.ClassVar"))
-
-
 def _with_attributes(plain: type[Any], fields: _Fields, added: dict[str, Any]) -> type[Any]:
     """The class itself: a default is an attribute of it, the record of a field is not."""
     for name, value in fields.given.items():
@@ -201,16 +193,17 @@ def _with_attributes(plain: type[Any], fields: _Fields, added: dict[str, Any]) -
                 setattr(plain, name, value.default)
     for name, value in added.items():
         setattr(plain, name, value)
-        if hasattr(value, "__set_name__"):
-            value.__set_name__(plain, name)
     return plain
 
 
 def _with_slots(plain: type[Any], fields: _Fields, added: dict[str, Any]) -> type[Any]:
     """The class made again, with a slot for each field that no base has one for."""
-    inherited = {name for base in plain.__mro__[1:-1] for name in _slots_of(base)}
     content = dict(vars(plain))
-    content["__slots__"] = tuple(name for name in fields.names if name not in inherited)
+    if plain.__bases__ == (object,):
+        content["__slots__"] = tuple(fields.given)
+    else:
+        inherited = {name for base in plain.__mro__[1:-1] for name in _slots_of(base)}
+        content["__slots__"] = tuple([name for name in fields.names if name not in inherited])
     for name in (*fields.given, "__dict__", "__weakref__"):
         content.pop(name, None)
     content["__qualname__"] = plain.__qualname__
@@ -228,16 +221,37 @@ def _slots_of(base: type[Any]) -> tuple[str, ...]:
 class _Late:
     """An attribute of a class that is computed when it is looked up for the first time."""
 
-    def __init__(self, make: Any) -> None:
-        self._make = make
+    __slots__ = ("_fields", "_make", "_name")
 
-    def __set_name__(self, owner: type[Any], name: str) -> None:
-        self._cls, self._name = owner, name
+    def __init__(self, fields: _Fields, name: str, make: Any) -> None:
+        self._fields, self._name, self._make = fields, name, make
 
     def __get__(self, instance: object, owner: type[Any] | None = None) -> Any:
-        value = self._make(self._name)
-        type.__setattr__(self._cls, self._name, value)
+        value = self._made()
+        type.__setattr__(self._fields.cls, self._name, value)
         return value.__get__(instance, owner) if isinstance(value, FunctionType) else value
+
+    def _made(self) -> Any:
+        return self._make(self._fields)
+
+
+class _LateMethod(_Late):
+    """A method of which that is true."""
+
+    __slots__ = ()
+
+    def _made(self) -> Any:
+        return _named(self._make(self._name, self._fields.entries), self._fields.cls, self._name)
+
+
+def _parameters(fields: _Fields) -> _Parameters:
+    """The record of the decorator's arguments, as far as the standard library asks a base for it."""
+    return _Parameters(frozen=fields.frozen)
+
+
+def _match_args(fields: _Fields) -> tuple[str, ...]:
+    """Names of the positional parameters."""
+    return tuple([entry.name for entry in fields.entries if entry.init and not entry.kw_only])
 
 
 class _LazyInit:
@@ -260,7 +274,7 @@ class _LazyInit:
 
     def _fill(self, instance: Any, /, *args: Any, **named: Any) -> None:
         """Do what the compiled `__init__` does."""
-        positional = self._fields.match_args()
+        positional = _match_args(self._fields)
         values = dict(zip(positional, args, strict=False))
         wrong = len(args) > len(positional) or not values.keys().isdisjoint(named)
         values |= named
@@ -287,10 +301,6 @@ class _LazyInit:
                 setattr(instance, name, value)
         if hasattr(self._fields.cls, "__post_init__"):
             instance.__post_init__()
-
-
-def _method(fields: _Fields, make: Any, name: str) -> Any:
-    return _named(make(name, fields.entries), fields.cls, name)
 
 
 class _Factory:
