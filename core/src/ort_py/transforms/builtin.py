@@ -3,10 +3,6 @@
 from __future__ import annotations
 
 from ort_py.contracts import Transform
-from ort_py.transforms.attention.grouped import FuseGroupedAttention
-from ort_py.transforms.attention.multi_head import FuseAttention
-from ort_py.transforms.attention.operator import attention_operator_rules
-from ort_py.transforms.attention.rotary import FuseRotaryEmbedding
 from ort_py.transforms.elimination.bounds import MergeBounds
 from ort_py.transforms.elimination.casts import MergeCasts
 from ort_py.transforms.elimination.duplicates import EliminateCommonSubexpressions, MergeDuplicateInitializers
@@ -15,20 +11,10 @@ from ort_py.transforms.elimination.no_ops import EliminateDropout, EliminateIden
 from ort_py.transforms.elimination.unused import DropUnusedOutputs, EliminateDeadCode
 from ort_py.transforms.folding.constant_folding import ConstantFolding
 from ort_py.transforms.folding.constant_if import ConstantIf
-from ort_py.transforms.folding.loop_constants import ReadLoopConstants
-from ort_py.transforms.folding.loop_unrolling import UnrollLoops
 from ort_py.transforms.folding.shape_computation import ShapeComputationFolding
 from ort_py.transforms.functions.activations import activation_fusions
-from ort_py.transforms.functions.gelu import FuseBiasGelu, FuseGelu, FuseQuickGelu, FuseTanhGelu
-from ort_py.transforms.functions.group_normalization import FuseGroupNormalization
-from ort_py.transforms.functions.layer_normalization import (
-    FuseLayerNormalization,
-    FuseNormalizationBias,
-    FuseSimplifiedLayerNormalization,
-    FuseSkipNormalization,
-)
 from ort_py.transforms.functions.powers import ExpandCube
-from ort_py.transforms.functions.softmax_chain import FuseSoftmax
+from ort_py.transforms.late import late
 from ort_py.transforms.linear.batch_normalization import FoldBatchNormalization
 from ort_py.transforms.linear.channel_arithmetic import channel_rules
 from ort_py.transforms.linear.constant_chains import MergeConstantChains
@@ -42,9 +28,6 @@ from ort_py.transforms.movement.transpose_pushing import PushTransposes
 from ort_py.transforms.movement.transposed_products import FoldTransposedOperands
 from ort_py.transforms.movement.transposes import MergeTransposes
 from ort_py.transforms.movement.unit_transposes import MergeUnitTransposes
-from ort_py.transforms.quantization.dynamic_quantization import dynamic_quantization_rules
-from ort_py.transforms.quantization.quantized_activations import FuseQuantizedActivation
-from ort_py.transforms.quantization.quantized_movement import MoveQuantized
 
 
 def builtin_transforms() -> list[Transform]:
@@ -53,8 +36,7 @@ def builtin_transforms() -> list[Transform]:
         ShapeComputationFolding(),
         ConstantFolding(),
         ConstantIf(),
-        ReadLoopConstants(),
-        UnrollLoops(),
+        *late("LoopConstants", "LoopUnrolling"),
         EliminateIdentity(),
         EliminateDropout(),
         *noop_rules(),
@@ -75,29 +57,20 @@ def builtin_transforms() -> list[Transform]:
         PushTransposes(),
         MergeUnitTransposes(),
         ExpandCube(),
-        FuseSoftmax(),
+        *late("SoftmaxFusion"),
         FuseMatMulAdd(),
         MergeDuplicateInitializers(),
         EliminateCommonSubexpressions(),
         EliminateDeadCode(),
-        FuseAttention(),
-        FuseRotaryEmbedding(),
-        FuseGroupedAttention(),
-        *attention_operator_rules(),
-        MoveQuantized(),
-        FuseQuantizedActivation(),
-        *dynamic_quantization_rules(),
-        FuseGelu(),
-        FuseTanhGelu(),
-        FuseQuickGelu(),
+        *late("AttentionFusion", "RotaryEmbeddingFusion", "GroupQueryAttentionFusion"),
+        *late("AttentionSharedHeads", "AttentionPast", "AttentionColumns"),
+        *late("QDQMovement", "QDQActivationFusion", "DynamicQuantizeMatMulFusion"),
+        *late("MatMulIntegerToFloatFusion", "QuantizedMatMulBiasFusion"),
+        *late("GeluFusion", "FastGeluFusion", "QuickGeluFusion"),
         *activation_fusions(),
         FoldInputScale(),
-        FuseLayerNormalization(),
-        FuseNormalizationBias(),
-        FuseSimplifiedLayerNormalization(),
-        FuseGroupNormalization(),
+        *late("LayerNormFusion", "LayerNormBiasFusion", "SimplifiedLayerNormFusion", "GroupNormFusion"),
         *product_fusions(),
-        FuseBiasGelu(),
-        FuseSkipNormalization(),
+        *late("BiasGeluFusion", "SkipLayerNormFusion"),
         MoveLoopInvariants(),
     ]

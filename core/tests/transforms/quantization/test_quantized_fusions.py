@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from core.tests.transforms.fusions import fuse
-from ort_py.transforms.quantization.dynamic_quantization import dynamic_quantization_rules
+from ort_py.transforms.late import late
 from ort_py.transforms.quantization.quantized_activations import FuseQuantizedActivation
 
 BYTES = {"x": np.arange(256, dtype=np.uint8)}
@@ -68,7 +68,7 @@ def _x() -> dict[str, Any]:
     return {"x": np.random.default_rng(2).standard_normal((2, 3, 6)).astype(np.float32)}
 
 
-RULES = tuple(dynamic_quantization_rules())
+RULES = tuple(late("DynamicQuantizeMatMulFusion", "MatMulIntegerToFloatFusion", "QuantizedMatMulBiasFusion"))
 
 
 def test_a_product_quantised_at_run_time() -> None:

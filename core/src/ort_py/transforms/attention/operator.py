@@ -18,11 +18,6 @@ _VALUES = 2
 _PAST = 4
 
 
-def attention_operator_rules() -> list[RewriteRule]:
-    """The rules, in the order in which they help each other."""
-    return [ShareAttentionHeads(), TakeAttentionPast(), JoinAttentionHeads()]
-
-
 class _AttentionRule(RewriteRule):
     level = Level.EXTENDED
     op_types = frozenset({"Attention"})

@@ -7,14 +7,9 @@ stays exact; only the order of the two factors may change.
 
 from __future__ import annotations
 
-from ort_py.contracts import Match, NodeTemplate, Op, RewriteRule, TransformContext, ValueSpec, Var
+from ort_py.contracts import Match, NodeTemplate, Op, TransformContext, ValueSpec, Var
 from ort_py.dtypes import DataType
 from ort_py.transforms.fusion import CONTRIB, Fusion
-
-
-def dynamic_quantization_rules() -> list[RewriteRule]:
-    """The rules, in the order in which they help each other."""
-    return [_FuseDynamicQuantizeMatMul(), _FuseMatMulIntegerToFloat(), _FuseBias()]
 
 
 def _scaled(product: Op, scale: Op) -> Op:
@@ -45,7 +40,7 @@ def _refusal(match: Match) -> str:
     return ""
 
 
-class _FuseDynamicQuantizeMatMul(Fusion):
+class FuseDynamicQuantizeMatMul(Fusion):
     """The input is quantised for this product only."""
 
     name = "DynamicQuantizeMatMulFusion"
@@ -67,7 +62,7 @@ class _FuseDynamicQuantizeMatMul(Fusion):
         return NodeTemplate("DynamicQuantizeMatMul", tuple(inputs), (match.result,), {}, CONTRIB)
 
 
-class _FuseMatMulIntegerToFloat(Fusion):
+class FuseMatMulIntegerToFloat(Fusion):
     """The quantised input is read by other products too, or was quantised elsewhere."""
 
     name = "MatMulIntegerToFloatFusion"
@@ -103,7 +98,7 @@ _BIAS = {"DynamicQuantizeMatMul": 4, "MatMulIntegerToFloat": 6}
 """Position of the bias among the operators' inputs."""
 
 
-class _FuseBias(Fusion):
+class FuseProductBias(Fusion):
     """A bias of the columns is added by the product."""
 
     name = "QuantizedMatMulBiasFusion"
