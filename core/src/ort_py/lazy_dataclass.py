@@ -27,6 +27,7 @@ __all__ = ["dataclass"]
 _FEW = 4
 """Instances of a class that are made before its `__init__` is compiled, which takes as long as filling thirty."""
 
+_ABSENT = object()
 _FIELDS = "__dataclass_fields__"
 _ORDER = ("__lt__", "__le__", "__gt__", "__ge__")
 
@@ -274,32 +275,37 @@ class _LazyInit:
 
     def _fill(self, instance: Any, /, *args: Any, **named: Any) -> None:
         """Do what the compiled `__init__` does."""
-        positional = _match_args(self._fields)
-        values = dict(zip(positional, args, strict=False))
-        wrong = len(args) > len(positional) or not values.keys().isdisjoint(named)
-        values |= named
+        fields = self._fields
         filled = []
-        for entry in self._fields.entries:
+        given, taken = iter(args), 0
+        wrong = False
+        for entry in fields.entries:
             name = entry.name
-            if entry.init and name in values:
-                filled.append((name, values.pop(name)))
-            elif entry.factory is not MISSING:
-                filled.append((name, entry.factory()))
-            elif entry.default is not MISSING:
-                if entry.init or self._fields.slots:  # without slots, the class has the default as an attribute
-                    filled.append((name, entry.default))
-            else:
-                wrong |= entry.init
-        if wrong or values:  # the compiled one says what is wrong
-            self._compiled()(instance, *args, **named)
+            value = next(given, _ABSENT) if entry.init and not entry.kw_only else _ABSENT
+            if value is _ABSENT and entry.init and name in named:
+                value = named[name]
+                taken += 1
+            if value is _ABSENT:
+                if entry.factory is not MISSING:
+                    value = entry.factory()
+                elif entry.default is not MISSING:
+                    if not entry.init and not fields.slots:
+                        continue  # the class has the default as an attribute
+                    value = entry.default
+                else:
+                    wrong |= entry.init
+                    continue
+            filled.append((name, value))
+        if wrong or taken < len(named) or next(given, _ABSENT) is not _ABSENT:
+            self._compiled()(instance, *args, **named)  # it says what is wrong
             return
-        if self._fields.frozen:
+        if fields.frozen:
             for name, value in filled:
                 object.__setattr__(instance, name, value)
         else:
             for name, value in filled:
                 setattr(instance, name, value)
-        if hasattr(self._fields.cls, "__post_init__"):
+        if hasattr(fields.cls, "__post_init__"):
             instance.__post_init__()
 
 
