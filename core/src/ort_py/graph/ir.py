@@ -251,6 +251,7 @@ class Graph:
         self.declared_outputs: list[ValueType | None] = []
         self.nodes: list[Node] = []
         self.initializers: dict[str, Value] = {}
+        model.graphs += 1
 
     def captures(self) -> list[Value]:
         """Values of outer graphs that nodes or outputs in here or deeper read, in first-use order."""
@@ -283,8 +284,10 @@ def walk(graph: Graph) -> Iterator[Graph]:
     while pending:
         current = pending.pop()
         yield current
+        if current.model.graphs == 1:  # the main graph has none in it, and models are walked often
+            return
         for node in reversed(current.nodes):
-            if node.attributes:  # most have none, and models are walked often
+            if node.attributes:  # most have none
                 pending.extend(reversed(node.subgraphs))
 
 
@@ -307,6 +310,7 @@ class Model:
             loaded.
         node_types: Types that ONNX inferred for the outputs of a node, by all that they depend on, for nodes that equal
             it: a model repeats its blocks. Emptied once a session has planned.
+        graphs: How many graphs were ever made for it, the main one counted.
         graph: The main graph.
     """
 
@@ -327,4 +331,5 @@ class Model:
     external_files: list[tuple[str, FileIdentity]] = field(default_factory=list)
     budget: Budget = field(default_factory=lambda: Budget(Limits.unlimited()))
     node_types: dict[Hashable, tuple[ValueType | None, ...]] = field(default_factory=dict)
+    graphs: int = field(init=False, default=0)
     graph: Graph = field(init=False)

@@ -93,6 +93,10 @@ def _fill(file: BinaryIO, target: memoryview) -> None:
         target = target[count:]
 
 
+def _distance(array: np.ndarray[Any, Any], owner: np.ndarray[Any, Any]) -> int:
+    return int(array.ctypes.data - owner.ctypes.data)
+
+
 class _Array:
     """An array that callers may hold: found again, without being kept, as long as any view of it is alive."""
 
@@ -103,8 +107,15 @@ class _Array:
         owner = array.base if isinstance(array.base, np.ndarray) else array
         # A view refers to the array that owns the memory, not to the view it was made of.
         self._owner = weakref.ref(owner)
-        self._start = array.ctypes.data - owner.ctypes.data
+        self._start = 0 if keep else _distance(array, owner)
         self._dtype, self._shape = array.dtype, array.shape
+
+    def let_go(self) -> None:
+        """Keep the array no longer."""
+        array, owner = self.kept, self._owner()
+        if array is not None and owner is not None:
+            self._start = _distance(array, owner)  # looked up here: most arrays are kept to the end
+        self.kept = None
 
     def found(self) -> np.ndarray[Any, Any] | None:
         """The array, or None if nothing refers to it any more."""
@@ -173,7 +184,7 @@ class _Loaded:
         if entry is None or entry.kept is None:
             return 0
         size = self._own_bytes
-        entry.kept = None
+        entry.let_go()
         return 0 if entry.alive else size
 
     @property
