@@ -291,7 +291,7 @@ def test_the_record_knows_every_part_of_a_graph() -> None:
     assert {*Graph.__slots__} == {*graph.split()}
     found = {one.name for one in fields(Model)}
     # Where a model came from is known again, problems have been raised, bytes are kept by who was given them. Types of
-    # equal nodes, and which declarations stand alone, matter only while a session is prepared; graphs are counted again.
+    # equal nodes, and lone declarations, matter only while a session is prepared; graphs are counted again.
     not_written = {"source", "external_files", "problems", "kept", "node_types", "trusted", "graphs"}
     assert found == {*MODEL_FIELDS, *not_written, "budget", "fingerprint", "graph"}
 

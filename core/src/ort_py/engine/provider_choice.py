@@ -13,7 +13,6 @@ from ort_py.contracts import IExecutionProvider
 from ort_py.devices import HOST
 from ort_py.discovery import CPU_ROLE, Selection, default_catalog, select_providers
 from ort_py.discovery.environment import compat_mode
-from ort_py.discovery.explanation import why_in_reserve
 from ort_py.discovery.known_names import is_known
 from ort_py.discovery.user_warnings import warn_user
 from ort_py.engine.tuned_placement import entry_names
@@ -92,8 +91,11 @@ def selection_notes(selection: Selection) -> list[str]:
     """Lines for the load report: who was chosen and why, what was left out, which options have no effect."""
     notes = [f"{one.record.name}: {one.origin.value}" for one in selection.selected]
     notes += [f"{record.name}: left out, {record.state.value}: {record.reason}" for record in selection.passed_over]
-    reasons = why_in_reserve(selection)
-    notes += [f"{one.record.name}: left out, {reasons[one.record.address]}" for one in selection.reserve]
+    if selection.reserve:
+        from ort_py.discovery.explanation import why_in_reserve
+
+        reasons = why_in_reserve(selection)
+        notes += [f"{one.record.name}: left out, {reasons[one.record.address]}" for one in selection.reserve]
     for one in selection.selected:
         notes += [f"{one.record.name}: option '{key}' ignored: {why}" for key, why in one.ignored_options.items()]
     return notes

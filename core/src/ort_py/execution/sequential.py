@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 from ort_py.contracts.running_time import checking_time, current_check
 from ort_py.errors import ExecutionError, InvalidArgument, KernelInputError, Location, OrtPyError
-from ort_py.execution.watch import demanding_steps
 from ort_py.planning.plan import Step
 
 if TYPE_CHECKING:
@@ -74,6 +73,8 @@ def _run_watched(frame: Frame) -> None:
 
 
 def _run_checked(frame: Frame, watch: RunWatch, trace: RunTrace | None) -> None:
+    from ort_py.execution.watch import demanding_steps  # there already: it made the watch
+
     slots, program = frame.slots, frame.program
     steps, demanding = program.plan.steps, program.demanding or demanding_steps(program)
     # Most steps of small models take a few microseconds, so a step is only asked what it can answer.

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import field
+from typing import TYPE_CHECKING
 
 from ort_py.contracts import IExecutionProvider
 from ort_py.devices import HOST
@@ -17,9 +18,10 @@ from ort_py.graph.ir import Graph
 from ort_py.graph.view import ModelGraphView
 from ort_py.lazy_dataclass import dataclass
 from ort_py.partition.cost_model import CostModel
-from ort_py.partition.islands import cuts_of, groups_of, improve
 from ort_py.partition.survey import Answer, estimates
-from ort_py.partition.work_table import WorkTable
+
+if TYPE_CHECKING:
+    from ort_py.partition.work_table import WorkTable
 
 IN_ORDER = "in order"
 """Name of the placement that follows the session's order."""
@@ -62,6 +64,9 @@ def choose(graph: Graph, view: ModelGraphView, answers: Sequence[Answer], model:
     stated = sum(answer.states_costs for answer in answers)
     if not model.weighs or (stated < 2 and all(answer.provider.device == HOST for answer in answers)):
         return _first_come(len(view.nodes), answers)
+    from ort_py.partition.islands import cuts_of, groups_of, improve  # most sessions follow their order
+    from ort_py.partition.work_table import WorkTable
+
     table = WorkTable(graph, view, answers, model.calibration)
     groups = groups_of(table)
     in_order = list(range(len(answers)))

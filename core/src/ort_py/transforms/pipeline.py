@@ -16,11 +16,10 @@ from time import perf_counter
 from ort_py.contracts import GraphTransform, RewriteRule, Transform, TransformContext, TransformResult
 from ort_py.errors import LimitError
 from ort_py.graph.checking.schema import SchemaRegistry
-from ort_py.graph.checking.verify import verify
 from ort_py.graph.editing.edit import Editor
 from ort_py.graph.editing.edit_state import EditState
 from ort_py.graph.editing.retyping import retype_readers
-from ort_py.graph.ir import Model, walk
+from ort_py.graph.ir import Graph, Model, walk
 from ort_py.hooks.guard import describe
 from ort_py.lazy_dataclass import dataclass
 from ort_py.logs import DEBUG, lazy_logger
@@ -137,7 +136,7 @@ class _Run:
                 self._state,
                 self._context,
                 self._budget,
-                partial(verify, self._state.model.graph) if small else None,
+                partial(_verify, self._state.model.graph) if small else None,
             )
             changes = sweep.run()
             stage.reasons = sweep.reasons
@@ -178,9 +177,15 @@ class _Run:
 
     def _verify(self, name: str) -> None:
         try:
-            verify(self._state.model.graph)
+            _verify(self._state.model.graph)
         except Exception as error:
             raise failure(name, describe(error)) from error
+
+
+def _verify(graph: Graph) -> None:
+    from ort_py.graph.checking.verify import verify  # only debugging checks each change
+
+    verify(graph)
 
 
 _NAMED = 100

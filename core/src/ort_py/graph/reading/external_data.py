@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 from ort_py.dtypes import DataType, nbytes_of
 from ort_py.errors import Fail, InvalidGraph, Location
 from ort_py.files import FileIdentity
-from ort_py.graph.reading.confined_open import EscapeError, open_confined
 from ort_py.graph.reading.supplied import Supplied
 
 if TYPE_CHECKING:
@@ -116,6 +115,8 @@ class ExternalFiles:
                 why="a model passed as bytes or as a message does not include its location",
                 fix="Pass the model's path, or name the folder of the external data.",
             )
+        from ort_py.graph.reading.confined_open import EscapeError, open_confined  # most models are one file
+
         try:
             with open_confined(parts, self._folders) as opened:
                 identity = FileIdentity.of_open(opened)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ort_py.collection import paused_collection
 from ort_py.errors import Fail, InconsistentGraph, Location
@@ -26,10 +26,12 @@ from ort_py.graph.reading.supplied import Supplied
 from ort_py.graph.reading.tensors import TensorReader
 from ort_py.graph.reading.text import read_opsets, text
 from ort_py.graph.reading.written import FunctionKey, WrittenFunction, WrittenGraph
-from ort_py.graph.weights.kept_bytes import KeptBytes
 from ort_py.graph.weights.weight_store import WeightStore, process_store
 from ort_py.limits import Budget, Limits
 from ort_py.onnx_parts import onnx
+
+if TYPE_CHECKING:
+    from ort_py.graph.weights.kept_bytes import KeptBytes
 
 _FIRST_IR_WITH_OPSETS = 3
 """Before IR version 3 a model had no opset imports and meant opset 1."""
@@ -122,6 +124,8 @@ def _parse(
 
 
 def _kept(cut: CutModel, tensors: TensorReader) -> KeptBytes:
+    from ort_py.graph.weights.kept_bytes import KeptBytes  # of models given as bytes
+
     return KeptBytes(part if isinstance(part, bytes) else (tensors.found.get(part[0]), part[1]) for part in cut.parts())
 
 

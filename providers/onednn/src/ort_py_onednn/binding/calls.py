@@ -18,9 +18,9 @@ from typing import Any
 import numpy as np
 
 from ort_py.lazy_dataclass import dataclass
-from ort_py_onednn.binding import win64, windows
 from ort_py_onednn.binding._dnnl import ffi
 from ort_py_onednn.binding.executable import executable
+from ort_py_onednn.binding.library import WINDOWS
 from ort_py_onednn.binding.status import check
 
 __all__ = ["Call", "CallList", "Repeated", "native_loop"]
@@ -86,7 +86,11 @@ class Repeated:
 @functools.cache
 def native_loop() -> int:
     """Address of the loop; 0 where the system allows no executable memory."""
-    return windows.placed(*win64.loop()) if windows.WINDOWS else executable(_LOOP)
+    if WINDOWS:
+        from ort_py_onednn.binding import win64, windows
+
+        return windows.placed(*win64.loop())
+    return executable(_LOOP)
 
 
 class CallList:

@@ -21,10 +21,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from ort_py.lazy_dataclass import dataclass
-from ort_py_onednn.binding import structured_exceptions
 from ort_py_onednn.binding._dnnl import ffi
 from ort_py_onednn.binding.executable import executable, keep_until_exit
-from ort_py_onednn.binding.windows import WINDOWS
+from ort_py_onednn.binding.library import WINDOWS
 
 __all__ = ["Guarded", "guarded"]
 
@@ -71,6 +70,8 @@ def guarded(raw: Any) -> Any:
     """
     functions = {name: function for name in dir(raw) if (function := _throwing(raw, name)) is not None}
     if WINDOWS:
+        from ort_py_onednn.binding import structured_exceptions
+
         targets = {name: (_place(one), len(ffi.typeof(one).args)) for name, one in functions.items()}
         found = structured_exceptions.stubs(targets)
         return Guarded(raw, found) if found else raw

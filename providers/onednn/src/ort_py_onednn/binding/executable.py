@@ -9,8 +9,8 @@ from __future__ import annotations
 import ctypes
 import mmap
 
-from ort_py_onednn.binding import win64, windows
 from ort_py_onednn.binding._dnnl import ffi
+from ort_py_onednn.binding.library import WINDOWS
 
 __all__ = ["executable", "keep_until_exit"]
 
@@ -29,7 +29,9 @@ def executable(code: bytes) -> int:
     Returns:
         Its address; 0 where the system allows no executable memory.
     """
-    if windows.WINDOWS:
+    if WINDOWS:
+        from ort_py_onednn.binding import win64, windows
+
         return windows.placed(*win64.entered(code))
     size = -(-len(code) // mmap.PAGESIZE) * mmap.PAGESIZE
     memory = mmap.mmap(-1, size, prot=mmap.PROT_READ | mmap.PROT_WRITE)

@@ -15,9 +15,8 @@ from typing import Any
 from ort_py_onednn.binding._dnnl import ffi
 from ort_py_onednn.binding.calls import Call
 from ort_py_onednn.binding.executable import executable
-from ort_py_onednn.binding.library import Library
+from ort_py_onednn.binding.library import WINDOWS, Library
 from ort_py_onednn.binding.openmp import allowed
-from ort_py_onednn.binding.windows import WINDOWS
 
 __all__ = ["INVALID", "OVERFLOW", "Flags", "can_look"]
 

@@ -19,10 +19,10 @@ from typing import Any
 from ort_py.errors import EPFail
 from ort_py.installed import installed_distributions, normalise_distribution
 from ort_py.lazy_dataclass import dataclass
-from ort_py_onednn.binding.windows import WINDOWS
 
-__all__ = ["VARIABLE", "Library", "Missing", "MissingRuntime", "find", "open_library", "recorded"]
+__all__ = ["VARIABLE", "WINDOWS", "Library", "Missing", "MissingRuntime", "find", "open_library", "recorded"]
 
+WINDOWS = sys.platform == "win32"
 VARIABLE = "ORT_PY_ONEDNN_LIBRARY"
 _PACKAGE = "ort_py_onednn_native"
 """The package that holds nothing but the library: `native/onednn` makes it."""
