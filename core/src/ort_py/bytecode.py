@@ -13,6 +13,7 @@ A leaf that `ort_py` loads before everything else: it imports next to nothing.
 
 from __future__ import annotations
 
+import gc
 import marshal
 import os
 import sys
@@ -101,7 +102,13 @@ class BytecodeArchive:
             version, table, size = (int.from_bytes(content[at : at + 8], "little") for at in (0, 8, 16))
             if (version, size) == (sys.hexversion, len(content)):
                 whole = intact(content, table, size, content[24:HEADER])
-                entries, self._order, self._blocks, codes = marshal.loads(whole)  # noqa: S302 - as of a `.pyc`
+                was_on = gc.isenabled()
+                gc.disable()  # thousands of tuples, none of which is garbage
+                try:
+                    entries, self._order, self._blocks, codes = marshal.loads(whole)  # noqa: S302 - as of a `.pyc`
+                finally:
+                    if was_on:
+                        gc.enable()
                 self._entries, self._content = entries, content
                 _codes.update(codes)
         except (OSError, EOFError, TypeError, ValueError):
