@@ -28,6 +28,7 @@ LAYERS = (
         "tolerances",
         "lazy_names",
         "lazy_dataclass",
+        "light_tuple",
         "logs",
         "collection",
         "hashing",
@@ -60,6 +61,7 @@ OPEN_TO_PLUGINS = {
     "hashing",
     "installed",
     "lazy_dataclass",
+    "light_tuple",
 }
 
 OPEN_MODULES = {"ort_py.platform.forks"}

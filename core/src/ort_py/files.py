@@ -17,9 +17,10 @@ import os
 import stat
 import sys
 import time
-from typing import BinaryIO, NamedTuple
+from typing import BinaryIO
 
 from ort_py.hashing import blake2b
+from ort_py.light_tuple import NamedTuple
 
 _RACY_NS = 2_000_000_000
 """Two seconds: the coarsest time of writing that a file system has."""

@@ -12,11 +12,12 @@ import operator
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
 from enum import IntEnum
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from ort_py.lazy_dataclass import dataclass
+from ort_py.light_tuple import NamedTuple
 
 CONTENT_LIMIT = 64
 """Elements up to which the content of a list of whole numbers is followed; no list of sizes is longer."""

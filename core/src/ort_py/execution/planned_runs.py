@@ -8,11 +8,12 @@ back are not recorded forever: after a few, a signature must occur twice. Plans 
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 from ort_py.dtypes import TensorType
 from ort_py.execution.instructions import Instruction, Slots, compile_into, compile_kept, with_check
 from ort_py.execution.recording import RunRecord
+from ort_py.light_tuple import NamedTuple
 from ort_py.planning.fixed_values import reads_shape, steps_fixed_by_shapes
 from ort_py.planning.plan import ExecutionPlan, KernelStep
 from ort_py.planning.reuse import ReusingStep, may_reuse, reusing_steps

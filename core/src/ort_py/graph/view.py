@@ -7,13 +7,14 @@ and keeps what it read: make a new one after a change (`edit` does). Nothing her
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from ort_py.contracts.graph_view import GraphView, NodeSpec, RegionView, ValueSpec
 from ort_py.errors import InvalidArgument
 from ort_py.graph.editing.positions import owner_in
 from ort_py.graph.ir import Graph, graph_inputs, walk
 from ort_py.graph.weights.region_weights import HeldForms, StoredWeight
+from ort_py.light_tuple import NamedTuple
 
 if TYPE_CHECKING:
     from ort_py.contracts.graph_view import Array, WeightMode

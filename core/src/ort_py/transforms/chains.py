@@ -7,9 +7,9 @@ them.
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import NamedTuple
 
 from ort_py.contracts import GraphEditor, NodeSpec, ValueSpec
+from ort_py.light_tuple import NamedTuple
 
 
 class Chain(NamedTuple):

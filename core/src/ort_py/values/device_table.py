@@ -6,9 +6,9 @@ Applications pass these names and numbers and read them back; nothing here says 
 from __future__ import annotations
 
 from enum import IntEnum
-from typing import NamedTuple
 
 from ort_py.enums import OrtDeviceMemoryType
+from ort_py.light_tuple import NamedTuple
 
 
 class OrtDeviceVendorId(IntEnum):

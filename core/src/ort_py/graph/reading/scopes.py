@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 from ort_py.graph.ir import Node, Value
 from ort_py.graph.reading.written import WrittenGraph, WrittenNode
 from ort_py.lazy_dataclass import dataclass
+from ort_py.light_tuple import NamedTuple
 
 
 class Scope:

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from math import prod
-from typing import Any, NamedTuple, Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 
 from ort_py.dtypes import DataType, Dim, Shape
 from ort_py.graph.typing.size_sums import added, taken_from
+from ort_py.light_tuple import NamedTuple
 
 LONGEST = 64
 """Entries of a vector that is followed; no shape is longer."""

@@ -7,7 +7,9 @@ kernels or devices: a form is what a function returned.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
+
+from ort_py.light_tuple import NamedTuple
 
 
 class PackedKey(NamedTuple):

@@ -11,7 +11,7 @@ from __future__ import annotations
 import mmap
 import weakref
 from collections.abc import Callable
-from typing import Any, BinaryIO, NamedTuple, TypeAlias
+from typing import Any, BinaryIO, TypeAlias
 
 import numpy as np
 
@@ -20,6 +20,7 @@ from ort_py.errors import Fail, Location
 from ort_py.files import FileIdentity, open_regular
 from ort_py.graph.weights.paging import forget_pages
 from ort_py.graph.weights.unpack import aligned_empty, frozen, stored_as_is, unpack
+from ort_py.light_tuple import NamedTuple
 from ort_py.limits import array_bytes
 
 Restore: TypeAlias = Callable[[], np.ndarray[Any, Any]]

@@ -6,12 +6,12 @@ Each keeps a value between two numbers; two of them keep it between the bounds o
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
 
 import numpy as np
 
 from ort_py.contracts import GraphEditor, NodeSpec, NodeTemplate, RewriteRule, TransformContext, ValueSpec
 from ort_py.dtypes import TensorType, numpy_dtype
+from ort_py.light_tuple import NamedTuple
 
 
 class _Bounds(NamedTuple):

@@ -6,11 +6,12 @@ Only the rows that are looked up are dequantised, block by block, in `row_normal
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 from ort_py.contracts.graph_view import Array
 from ort_py.contracts.kernel import KernelContext, kernel
 from ort_py.errors import InvalidArgument
+from ort_py.light_tuple import NamedTuple
 from ort_py_array.checks import shape_error
 from ort_py_array.contrib.quantized_parameters import single
 from ort_py_array.contrib.row_normalization import RowMaker, Rows, normalize_rows

@@ -10,7 +10,9 @@ from __future__ import annotations
 import itertools
 import struct
 from collections.abc import Callable
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
+
+from ort_py.light_tuple import NamedTuple
 
 __all__ = [
     "R8",

@@ -12,7 +12,9 @@ import functools
 import struct
 import sys
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
+
+from ort_py.light_tuple import NamedTuple
 
 __all__ = ["WINDOWS", "Frame", "image", "placed", "redirect"]
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from functools import cache, partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -18,6 +18,7 @@ from ort_py.contracts import PackedForms, RegionWeight
 from ort_py.dtypes import DataType, data_type_of
 from ort_py.errors import EPFail
 from ort_py.hashing import blake2b
+from ort_py.light_tuple import NamedTuple
 from ort_py_onednn.binding import primitives
 from ort_py_onednn.binding._dnnl import ffi
 from ort_py_onednn.binding.constants import F32, Argument, Element

@@ -12,14 +12,14 @@ import threading
 import weakref
 from collections.abc import Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
-from ort_py.collection import paused_collection
 from ort_py.contracts import CompiledRegion, FrameResources, RegionInstance, RegionView, ValueSpec, check_time
 from ort_py.dtypes import DataType, numpy_dtype
 from ort_py.errors import EPFail
+from ort_py.light_tuple import NamedTuple
 from ort_py_onednn.binding.constants import F32, INTEGERS, Element
 from ort_py_onednn.binding.engine import Engine
 from ort_py_onednn.binding.forks import gate
@@ -154,7 +154,7 @@ class DnnlRegion(CompiledRegion):
     def _planned(self, shapes: Shapes, threads: int) -> Plan:
         leave_room()
         try:
-            with paused_collection(stays=True), Generation(threads) as generation:
+            with Generation(threads) as generation:
                 return self._walked(shapes, threads, generation)
         except Unimplemented as error:
             raise Refused(

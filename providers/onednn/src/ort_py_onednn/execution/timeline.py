@@ -8,10 +8,10 @@ their own, and whether two of these share memory is decided afterwards. It does 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
 
 from ort_py.contracts import check_time
 from ort_py.errors import EPFail
+from ort_py.light_tuple import NamedTuple
 from ort_py_onednn.binding.constants import Argument
 from ort_py_onednn.execution.plan import Buffer, Place, Step
 from ort_py_onednn.execution.repeat import Repeat
