@@ -8,19 +8,11 @@ see the standard class. Plug-ins may import this module. It must not know the re
 
 from __future__ import annotations
 
+from collections import _tuplegetter  # type: ignore[attr-defined] # typeshed leaves it out
 from types import CodeType, FunctionType
 from typing import TYPE_CHECKING, Any
 
 from ort_py.bytecode import compiled
-
-try:
-    from _collections import _tuplegetter
-except ImportError:  # another interpreter
-    from operator import itemgetter
-
-    def _tuplegetter(place: int, doc: str) -> Any:
-        return property(itemgetter(place), doc=doc)
-
 
 __all__ = ["NamedTuple"]
 
