@@ -30,7 +30,7 @@ from ort_py.graph.reading.given_model import GivenModel
 from ort_py.hooks import SessionEvent
 from ort_py.inspection.verification.runner import Verification
 from ort_py.logs import INFO, lazy_logger
-from ort_py.options import RunOptions, SessionOptions
+from ort_py.options import SessionOptions
 from ort_py.partition.assignment import Assignment
 from ort_py.planning.plan import ExecutionPlan
 from ort_py.platform.forks import ProcessLock
@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from ort_py.inspection.selection_explanation import SelectionExplanation
     from ort_py.inspection.verification.report import VerificationReport
     from ort_py.inspection.warmup import WarmupReport
+    from ort_py.options import RunOptions
     from ort_py.values.device import OrtDevice
     from ort_py.values.memory_info import OrtMemoryInfo
     from ort_py.values.ort_value import OrtValue

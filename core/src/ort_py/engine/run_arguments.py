@@ -11,7 +11,6 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ort_py.errors import ArgumentTypeError, UsageError
-from ort_py.options import RunOptions
 
 
 def name_list(names: Any) -> list[str]:
@@ -57,7 +56,11 @@ def check_run_options(options: Any, refusal: type[ArgumentTypeError | UsageError
     Raises:
         ArgumentTypeError, UsageError: It is something else.
     """
-    if options is not None and not isinstance(options, RunOptions):
+    if options is None:
+        return
+    from ort_py.options import RunOptions  # most runs have no options
+
+    if not isinstance(options, RunOptions):
         raise refusal(
             f"run_options must be a RunOptions, not {type(options).__name__}.",
             fix="Make one with options = ort_py.RunOptions() and set its attributes, or leave it out.",

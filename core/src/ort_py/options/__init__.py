@@ -13,9 +13,17 @@ reading order:
 It is independent of models, providers and sessions.
 """
 
+from typing import TYPE_CHECKING
+
+from ort_py.lazy_names import lazy_names
 from ort_py.options.option_set import changed_values, entries_of, entry_of, is_on, specs_of, values_of, without_effect
-from ort_py.options.run_options import RunOptions, overlay_of, shrinks_memory, with_adapters
 from ort_py.options.session_options import SessionOptions, additions_of, calculates_fast, reuses_memory
+
+if TYPE_CHECKING:
+    from ort_py.options.run_options import RunOptions, overlay_of, shrinks_memory, with_adapters
+else:  # most runs have no options
+    _OF_RUNS = {"ort_py.options.run_options": "RunOptions overlay_of shrinks_memory with_adapters"}
+    __getattr__, __dir__, _ = lazy_names(globals(), _OF_RUNS)
 
 __all__ = [
     "RunOptions",
