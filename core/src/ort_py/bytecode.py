@@ -69,7 +69,7 @@ class _Loader(SourceFileLoader):
     """Load a module from its files, except that its bytecode has been read already."""
 
     def __init__(self, name: str, path: str, archive: BytecodeArchive) -> None:
-        super().__init__(name, path)
+        self.name, self.path = name, path  # what the base class does, at the cost of two more calls
         self._archive = archive
 
     def get_code(self, fullname: str) -> CodeType | None:
@@ -177,19 +177,20 @@ class BytecodeArchive:
                 continue
             path = getattr(parent, "__path__", ())
             spec = self._spec(imported, path)
-            if spec is None or any(_takes(finder, imported, path) for finder in asked_first):
+            if spec is None or (asked_first and any(_takes(finder, imported, path) for finder in asked_first)):
                 continue
             code = self.take_code(imported)
             if code is None:
                 continue
             module = ModuleType(imported)
-            module.__spec__, module.__loader__, module.__package__ = spec, spec.loader, spec.parent
-            module.__dict__.update(__file__=spec.origin, __cached__=spec.cached)
+            known = module.__dict__
+            known["__spec__"], known["__loader__"], known["__file__"] = spec, spec.loader, spec.origin
+            known["__cached__"], known["__package__"] = spec.cached, package
             if spec.submodule_search_locations is not None:
-                module.__path__ = spec.submodule_search_locations
+                known["__package__"], known["__path__"] = imported, spec.submodule_search_locations
             modules[imported] = module
             try:
-                exec(code, module.__dict__)  # noqa: S102 - as the interpreter does it
+                exec(code, known)  # noqa: S102 - as the interpreter does it
             except BaseException as error:
                 modules.pop(imported, None)
                 if not isinstance(error, Exception):
