@@ -22,6 +22,7 @@ LAYERS = (
         "dtypes",
         "devices",
         "enums",
+        "value_enums",
         "files",
         "printable",
         "suggestions",

@@ -73,14 +73,7 @@ if TYPE_CHECKING:
     from ort_py.enums import ExecutionMode as ExecutionMode
     from ort_py.enums import ExecutionOrder as ExecutionOrder
     from ort_py.enums import GraphOptimizationLevel as GraphOptimizationLevel
-    from ort_py.enums import OrtAllocatorType as OrtAllocatorType
-    from ort_py.enums import OrtCompileApiFlags as OrtCompileApiFlags
-    from ort_py.enums import OrtDeviceMemoryType as OrtDeviceMemoryType
     from ort_py.enums import OrtExecutionProviderDevicePolicy as OrtExecutionProviderDevicePolicy
-    from ort_py.enums import OrtHardwareDeviceType as OrtHardwareDeviceType
-    from ort_py.enums import OrtMemoryInfoDeviceType as OrtMemoryInfoDeviceType
-    from ort_py.enums import OrtMemType as OrtMemType
-    from ort_py.enums import OrtSparseFormat as OrtSparseFormat
     from ort_py.errors import AbsentInputError as AbsentInputError
     from ort_py.errors import ArgumentTypeError as ArgumentTypeError
     from ort_py.errors import BindingError as BindingError
@@ -138,6 +131,13 @@ if TYPE_CHECKING:
     from ort_py.options import SessionOptions as SessionOptions
     from ort_py.options.ep_context import OrtEpContextData as OrtEpContextData
     from ort_py.options.ep_context import OrtEpContextDataBuffer as OrtEpContextDataBuffer
+    from ort_py.value_enums import OrtAllocatorType as OrtAllocatorType
+    from ort_py.value_enums import OrtCompileApiFlags as OrtCompileApiFlags
+    from ort_py.value_enums import OrtDeviceMemoryType as OrtDeviceMemoryType
+    from ort_py.value_enums import OrtHardwareDeviceType as OrtHardwareDeviceType
+    from ort_py.value_enums import OrtMemoryInfoDeviceType as OrtMemoryInfoDeviceType
+    from ort_py.value_enums import OrtMemType as OrtMemType
+    from ort_py.value_enums import OrtSparseFormat as OrtSparseFormat
     from ort_py.values.copying import copy_tensors as copy_tensors
     from ort_py.values.device import OrtDevice as OrtDevice
     from ort_py.values.device_table import OrtDeviceVendorId as OrtDeviceVendorId

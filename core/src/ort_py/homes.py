@@ -31,9 +31,10 @@ HOMES: Mapping[str, str] = {
     "ort_py.values.sparse": "SparseTensor",
     "ort_py.engine.metadata": "ModelMetadata NodeArg",
     "ort_py.inspection.placement": "NodePlacement Placement",
-    "ort_py.enums": (
-        "ExecutionMode ExecutionOrder GraphOptimizationLevel OrtAllocatorType OrtCompileApiFlags OrtDeviceMemoryType "
-        "OrtExecutionProviderDevicePolicy OrtHardwareDeviceType OrtMemType OrtMemoryInfoDeviceType OrtSparseFormat"
+    "ort_py.enums": "ExecutionMode ExecutionOrder GraphOptimizationLevel OrtExecutionProviderDevicePolicy",
+    "ort_py.value_enums": (
+        "OrtAllocatorType OrtCompileApiFlags OrtDeviceMemoryType OrtHardwareDeviceType OrtMemType "
+        "OrtMemoryInfoDeviceType OrtSparseFormat"
     ),
     "ort_py.discovery": (
         "ProviderRecord RecordState get_all_providers get_available_providers get_installed_providers "

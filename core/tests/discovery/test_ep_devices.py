@@ -9,8 +9,8 @@ import pytest
 from ort_py.contracts import ProviderFactory
 from ort_py.devices import DeviceClass, Hardware
 from ort_py.discovery.ep_devices import OrtEpDevice, OrtHardwareDevice, get_ep_devices, provider_of
-from ort_py.enums import OrtDeviceMemoryType, OrtHardwareDeviceType
 from ort_py.errors import InvalidArgument, UsageError
+from ort_py.value_enums import OrtDeviceMemoryType, OrtHardwareDeviceType
 from ort_py_kit.fake_device import FakeFactory
 
 

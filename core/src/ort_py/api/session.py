@@ -753,7 +753,7 @@ def _bare(name: str, value: Any) -> Any:
 
 
 def _host_memory() -> OrtMemoryInfo:
-    from ort_py.enums import OrtAllocatorType, OrtMemType
+    from ort_py.value_enums import OrtAllocatorType, OrtMemType
     from ort_py.values.memory_info import OrtMemoryInfo
 
     return OrtMemoryInfo("Cpu", OrtAllocatorType.ORT_ARENA_ALLOCATOR, 0, OrtMemType.DEFAULT)

@@ -28,7 +28,7 @@ _HOMES = {
     ),
     "ort_py.values.vector": "OrtValueVector",
     "ort_py.values.sparse": "SparseBlockSparseView SparseCooView SparseCsrView",
-    "ort_py.enums": "ArenaExtendStrategy OrtCompiledModelCompatibility OrtDeviceEpIncompatibilityReason",
+    "ort_py.value_enums": "ArenaExtendStrategy OrtCompiledModelCompatibility OrtDeviceEpIncompatibilityReason",
     "ort_py.compat.emulated": "get_version_string",
     "ort_py.compat.low_level": (
         "get_all_operator_schema get_all_opkernel_def get_compatibility_info_from_model "

@@ -10,9 +10,9 @@ from typing import Any
 
 from ort_py.compat.not_yet import missing_function
 from ort_py.discovery.ep_devices import OrtEpDevice, OrtHardwareDevice, get_ep_devices
-from ort_py.enums import ArenaExtendStrategy, OrtCompiledModelCompatibility, OrtDeviceEpIncompatibilityReason
 from ort_py.files import read_regular
 from ort_py.options import SessionOptions
+from ort_py.value_enums import ArenaExtendStrategy, OrtCompiledModelCompatibility, OrtDeviceEpIncompatibilityReason
 
 kNextPowerOfTwo = ArenaExtendStrategy.kNextPowerOfTwo  # noqa: N816 - onnxruntime's names
 kSameAsRequested = ArenaExtendStrategy.kSameAsRequested  # noqa: N816

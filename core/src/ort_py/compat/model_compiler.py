@@ -19,13 +19,14 @@ from ort_py.api.compiling import compile_model
 from ort_py.api.session_arguments import session_options
 from ort_py.engine.opening import open_engine
 from ort_py.engine.optimised_model import move_constants
-from ort_py.enums import GraphOptimizationLevel, OrtCompileApiFlags
+from ort_py.enums import GraphOptimizationLevel
 from ort_py.errors import ArgumentTypeError, Fail, InvalidArgument, Location, OptionError, UsageError
 from ort_py.graph.ir import Model
 from ort_py.graph.reading.given_model import COMPILED_SUFFIX, GivenModel
 from ort_py.graph.weights.weights import MappedWeight
 from ort_py.graph.writing.serialize import model_to_proto
 from ort_py.options import SessionOptions
+from ort_py.value_enums import OrtCompileApiFlags
 from ort_py.values.ort_value import OrtValue
 
 _CHUNK = 1 << 20

@@ -16,10 +16,10 @@ from typing import Any
 
 from ort_py.devices import Device, DeviceClass, Hardware
 from ort_py.discovery import CPU_ROLE, ProviderRecord, default_catalog
-from ort_py.enums import OrtAllocatorType, OrtDeviceMemoryType, OrtHardwareDeviceType, OrtMemoryInfoDeviceType
 from ort_py.errors import Fail, InvalidArgument, Location, UsageError
 from ort_py.lazy_dataclass import dataclass
 from ort_py.platform.processors import processor_facts
+from ort_py.value_enums import OrtAllocatorType, OrtDeviceMemoryType, OrtHardwareDeviceType, OrtMemoryInfoDeviceType
 from ort_py.values.memory_info import OrtMemoryInfo
 
 _TYPES = {

@@ -11,10 +11,10 @@ from collections.abc import Mapping, Sequence
 from ort_py.discovery import CPU_ROLE, default_catalog
 from ort_py.discovery.ep_devices import OrtEpDevice, get_ep_devices, provider_of
 from ort_py.enums import OrtExecutionProviderDevicePolicy as Policy
-from ort_py.enums import OrtHardwareDeviceType as Kind
 from ort_py.errors import Fail
 from ort_py.graph.reading.given_model import GivenModel
 from ort_py.options import SessionOptions, additions_of
+from ort_py.value_enums import OrtHardwareDeviceType as Kind
 
 _MOST_DEVICES = 8
 """Number of devices that a delegate may choose, as in onnxruntime."""

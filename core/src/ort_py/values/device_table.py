@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from enum import IntEnum
 
-from ort_py.enums import OrtDeviceMemoryType
 from ort_py.light_tuple import NamedTuple
+from ort_py.value_enums import OrtDeviceMemoryType
 
 
 class OrtDeviceVendorId(IntEnum):

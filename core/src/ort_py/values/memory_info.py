@@ -10,9 +10,9 @@ import operator
 from collections.abc import Mapping
 from typing import Any
 
-from ort_py.enums import OrtAllocatorType, OrtDeviceMemoryType, OrtMemoryInfoDeviceType, OrtMemType
 from ort_py.errors import UsageError
 from ort_py.suggestions import did_you_mean
+from ort_py.value_enums import OrtAllocatorType, OrtDeviceMemoryType, OrtMemoryInfoDeviceType, OrtMemType
 from ort_py.values.device_table import MEMORY_NAMES
 
 

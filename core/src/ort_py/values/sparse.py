@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from ort_py.dtypes import DataType, numpy_dtype
-from ort_py.enums import OrtSparseFormat
 from ort_py.errors import ArgumentTypeError, UsageError
+from ort_py.value_enums import OrtSparseFormat
 from ort_py.values.device import OrtDevice, expect_host
 from ort_py.values.device_table import SPARSE_COPY_METHOD
 from ort_py.values.element_types import element_type_of, shape_of
