@@ -383,22 +383,22 @@ def _kind(key: Key, handle: Any) -> int:
         return len(known) - 1
 
 
-def _int(c: Any, handle: Any, what: Query) -> int:
+def _int(c: Any, handle: Any, what: int) -> int:
     found = ffi.new("int *")
     if status := c.dnnl_memory_desc_query(handle, what, found):
-        check(status, "dnnl_memory_desc_query", what.name)
+        check(status, "dnnl_memory_desc_query", f"query {what}")
     return int(found[0])
 
 
-def _long(c: Any, handle: Any, what: Query) -> int:
+def _long(c: Any, handle: Any, what: int) -> int:
     found = ffi.new("int64_t *")
     if status := c.dnnl_memory_desc_query(handle, what, found):
-        check(status, "dnnl_memory_desc_query", what.name)
+        check(status, "dnnl_memory_desc_query", f"query {what}")
     return int(found[0])
 
 
-def _dims(c: Any, handle: Any, what: Query, count: int) -> tuple[int, ...]:
+def _dims(c: Any, handle: Any, what: int, count: int) -> tuple[int, ...]:
     found = ffi.new("int64_t **")
     if status := c.dnnl_memory_desc_query(handle, what, found):
-        check(status, "dnnl_memory_desc_query", what.name)
+        check(status, "dnnl_memory_desc_query", f"query {what}")
     return tuple(ffi.unpack(found[0], count))

@@ -148,7 +148,7 @@ class Primitive:
         self,
         call: str,
         create: Create,
-        arguments: Mapping[int, tuple[Query, int]],
+        arguments: Mapping[int, tuple[int, int]],
         posts: Sequence[PostOp],
         scaling: Scaling = UNSCALED,
         algorithm: int = 0,
@@ -291,7 +291,7 @@ class Primitive:
             return self.operations > _LONG_FOR_PORTABLE
         return self._call == "pooling" and self.operations > _LONG_FOR_WINDOWS
 
-    def _add(self, pd: Any, argument: int, query: Query, index: int) -> None:
+    def _add(self, pd: Any, argument: int, query: int, index: int) -> None:
         found = Desc.borrowed(engine().c.dnnl_primitive_desc_query_md(pd, query, index))
         if found is not None:
             self.arguments[argument] = found
