@@ -31,13 +31,24 @@ def test_what_is_known_of_a_rule_is_what_the_rule_says(name: str) -> None:
     assert (one.name, one.level, one.op_types) == (one.rule.name, one.rule.level, one.rule.op_types)
 
 
-@pytest.mark.parametrize("name", sorted(set(LATE) - {"AttentionFusion"}))
+BESIDE = {"AttentionFusion", "GemmTransposeFusion", "Pad_Fusion"}
+"""Rules that look for another operator beside each node that they are shown."""
+
+
+@pytest.mark.parametrize("name", sorted(set(LATE) - BESIDE))
 def test_without_what_it_needs_a_rule_looks_at_nothing(name: str) -> None:
-    """The rule itself says so too. That of attention looks at every product, and for a Softmax behind it."""
+    """The rule itself says so too."""
     (one,) = late(name)
     present = everything() - NEEDS[name]
     shown = {op_type for op_type in present if one.concerns(op_type, present)}
     assert shown == {op_type for op_type in present if one.rule.concerns(op_type, present)} == set()
+
+
+@pytest.mark.parametrize("name", sorted(BESIDE))
+def test_without_what_it_looks_for_a_rule_is_shown_nothing(name: str) -> None:
+    (one,) = late(name)
+    assert one.op_types is not None
+    assert not any(one.concerns(op_type, everything() - NEEDS[name]) for op_type in one.op_types)
 
 
 @pytest.mark.parametrize("name", LATE)

@@ -13,19 +13,15 @@ from ort_py.transforms.folding.constant_folding import ConstantFolding
 from ort_py.transforms.folding.constant_if import ConstantIf
 from ort_py.transforms.folding.shape_computation import ShapeComputationFolding
 from ort_py.transforms.functions.activations import activation_fusions
-from ort_py.transforms.functions.powers import ExpandCube
 from ort_py.transforms.late import late
 from ort_py.transforms.linear.batch_normalization import FoldBatchNormalization
 from ort_py.transforms.linear.channel_arithmetic import channel_rules
 from ort_py.transforms.linear.constant_chains import MergeConstantChains
 from ort_py.transforms.linear.fused_products import FuseMatMulAdd, product_fusions
 from ort_py.transforms.linear.input_scaling import FoldInputScale
-from ort_py.transforms.linear.padding import FoldPad
 from ort_py.transforms.movement.concatenation import EliminateWholeGather, MergeConcats, MergeSlices
 from ort_py.transforms.movement.loop_invariants import MoveLoopInvariants
 from ort_py.transforms.movement.reshapes import MergeReshapes
-from ort_py.transforms.movement.transpose_pushing import PushTransposes
-from ort_py.transforms.movement.transposed_products import FoldTransposedOperands
 from ort_py.transforms.movement.transposes import MergeTransposes
 from ort_py.transforms.movement.unit_transposes import MergeUnitTransposes
 
@@ -52,12 +48,9 @@ def builtin_transforms() -> list[Transform]:
         FoldBatchNormalization(),
         *channel_rules(),
         MergeConstantChains(),
-        FoldPad(),
-        FoldTransposedOperands(),
-        PushTransposes(),
+        *late("Pad_Fusion", "GemmTransposeFusion", "TransposeOptimizer"),
         MergeUnitTransposes(),
-        ExpandCube(),
-        *late("SoftmaxFusion"),
+        *late("PowToMul", "SoftmaxFusion"),
         FuseMatMulAdd(),
         MergeDuplicateInitializers(),
         EliminateCommonSubexpressions(),

@@ -1,8 +1,9 @@
 """Rules whose modules are imported by models that have the operators they are about.
 
 A rule is known by its name, level and operators before its module is needed: users switch rules off by name, reports
-list all of them, and the work-list asks which operators they look at. Most models have neither attention nor
-quantisation nor loops, and importing what is written about these takes longer than optimising a small model.
+list all of them, and the work-list asks which operators they look at. Many models have neither attention nor
+quantisation nor loops nor transpositions, and importing what is written about these takes longer than optimising a
+small model.
 `builtin` has these rules at their places. It does not know what they do.
 """
 
@@ -63,6 +64,10 @@ _NORMALISED = "LayerNormalization RMSNormalization SimplifiedLayerNormalization"
 _ROWS: tuple[tuple[str, int, str, str, str, str], ...] = (
     ("LoopConstants", 1, "Loop", "Loop", "folding.loop_constants", "ReadLoopConstants"),
     ("LoopUnrolling", 1, "Loop", "Loop", "folding.loop_unrolling", "UnrollLoops"),
+    ("Pad_Fusion", 1, "AveragePool Conv MaxPool", "Pad", "linear.padding", "FoldPad"),
+    ("GemmTransposeFusion", 1, "Gemm MatMul", "Transpose", "movement.transposed_products", "FoldTransposedOperands"),
+    ("TransposeOptimizer", 1, "Transpose", "Transpose", "movement.transpose_pushing", "PushTransposes"),
+    ("PowToMul", 1, "Pow", "Pow", "functions.powers", "ExpandCube"),
     ("SoftmaxFusion", 1, "Div", "Exp", "functions.softmax_chain", "FuseSoftmax"),
     ("AttentionFusion", 2, "FusedMatMul MatMul", "Softmax", "attention.multi_head", "FuseAttention"),
     ("RotaryEmbeddingFusion", 2, "Add", "Neg", "attention.rotary", "FuseRotaryEmbedding"),
