@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx
 import onnxruntime
 import pytest
 
@@ -146,3 +147,88 @@ def test_a_package_that_is_there_stays(tmp_path: Path) -> None:
     wrong, target = _write(tmp_path, model([node("Neg", "x")], {"x": X}))
     assert "exists already" in wrong
     assert not list(target.iterdir())
+
+
+def _pair() -> bytes:
+    """Two inputs that share the name of an axis, and one of known sizes."""
+    nodes = [node("Add", "x y", "a"), node("MatMul", "a w", "b"), node("Add", "b z", "r")]
+    feeds = {"x": X, "y": X, "z": np.ones((1, 6), np.float32)}
+    proto = onnx.load_from_string(model(nodes, feeds, {"w": W}, ("r",)))
+    for value in proto.graph.input[:2]:
+        value.type.tensor_type.shape.dim[0].dim_param = "rows"
+    return proto.SerializeToString()
+
+
+def _write_shapes(tmp_path: Path, data: bytes, *options: str) -> tuple[str, Path]:
+    given = [word for one in options for word in ("--ep-option", "CoreMLExecutionProvider", one)]
+    return _write(tmp_path, data, "--provider", "CoreMLExecutionProvider", *given)
+
+
+def _listed(target: Path) -> dict[str, list[list[int]]]:
+    """Shapes of each input of a package: its list, or the only one. No range may leave more open."""
+    import coremltools
+
+    found = {}
+    for one in coremltools.models.MLModel(str(target), skip_model_load=True).get_spec().description.input:
+        array = one.type.multiArrayType
+        assert all(sizes.lowerBound == sizes.upperBound for sizes in array.shapeRange.sizeRanges)
+        found[one.name] = [list(shape.shape) for shape in array.enumeratedShapes.shapes] or [list(array.shape)]
+    return found
+
+
+def test_a_package_takes_a_list_of_shapes(tmp_path: Path) -> None:
+    data = model([node("MatMul", "x w", "a"), node("Relu", "a")], {"x": X}, {"w": W}, dynamic=frozenset({0}))
+    wrong, target = _write_shapes(tmp_path, data, "shapes=x:3x4;x:7x4;x:5x4")
+    assert not wrong
+    assert _listed(target) == {"x": [[3, 4], [7, 4], [5, 4]]}
+    for rows in (3, 5, 7):
+        x = np.random.default_rng(rows).normal(0, 1, (rows, 4)).astype(np.float32)
+        np.testing.assert_allclose(InterpretedModel(target).predict({"x": x})["y"], np.maximum(x @ W, 0), rtol=1e-5)
+
+
+def test_a_single_shape_is_fixed(tmp_path: Path) -> None:
+    data = model([node("MatMul", "x w")], {"x": X}, {"w": W}, dynamic=frozenset({0}))
+    wrong, target = _write_shapes(tmp_path, data, "shapes=x:9x4")
+    assert not wrong
+    assert _listed(target) == {"x": [[9, 4]]}
+
+
+def test_lists_of_several_inputs_belong_together(tmp_path: Path) -> None:
+    wrong, target = _write_shapes(
+        tmp_path, _pair(), "deployment_target=macOS15", "shapes=x:2x4,y:2x4;x:8x4,y:8x4"
+    )  # fmt: skip
+    assert not wrong
+    assert _listed(target) == {"x": [[2, 4], [8, 4]], "y": [[2, 4], [8, 4]], "z": [[1, 6]]}
+    x, y = np.random.default_rng(1).normal(0, 1, (2, 8, 4)).astype(np.float32)
+    z = np.ones((1, 6), np.float32)
+    np.testing.assert_allclose(
+        InterpretedModel(target).predict({"x": x, "y": y, "z": z})["r"], (x + y) @ W + z, rtol=1e-5
+    )
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        (["shapes=x"], "shapes has 'x'."),
+        (["shapes=x:3x"], "it is no name with a shape"),
+        (["shapes=x:3x4,y:3x4;"], "it is no name with a shape"),
+        (["shapes=x:-3x4,y:3x4"], "it is no name with a shape"),
+        (["shapes=x:3x4,x:5x4"], "two shapes of 'x'"),
+        (["shapes=x:3x4,y:3x4;y:3x4,x:3x4"], "twice"),
+        (["shapes=" + ";".join(f"x:{rows}x4,y:{rows}x4" for rows in range(1, 130))], "Core ML takes up to 128"),
+        (["shapes=k:3x4,x:3x4,y:3x4"], "no input 'k'"),
+        (["shapes=x:3x4"], "no shape of 'y', whose sizes are not all known"),
+        (["shapes=x:3x4x1,y:3x4"], "it has 2 axes"),
+        (["shapes=x:3x5,y:3x4"], "an axis has the size 4 in the model"),
+        (["shapes=x:3x4,y:3x4,z:2x6"], "an axis has the size 1 in the model"),
+        (["shapes=x:3x4,y:5x4"], "'rows' is 3 elsewhere in this set"),
+        (["shapes=x:0x4,y:0x4"], "0 is no size of Core ML"),
+        (["shapes=x:4294967296x4,y:4294967296x4"], "4294967296 is no size of Core ML"),
+        (["shapes=x:3x4,y:3x4;x:5x4,y:5x4"], "set deployment_target to macOS15"),
+    ],
+)
+def test_shapes_that_a_package_cannot_have(options: list[str], reason: str, tmp_path: Path) -> None:
+    """The error says why, and nothing is written."""
+    wrong, target = _write_shapes(tmp_path, _pair(), *options)
+    assert reason in " ".join(wrong.split())
+    assert not target.exists()

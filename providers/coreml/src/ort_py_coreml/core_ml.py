@@ -12,6 +12,7 @@ import numpy as np
 from ort_py.contracts import RegionView
 from ort_py_coreml.artifact import Border
 from ort_py_coreml.back_end import Array, BackEnd, Model
+from ort_py_coreml.enumerations import shapes_of
 from ort_py_coreml.package import save
 from ort_py_coreml.program import program_of
 from ort_py_coreml.runtime import Loading, Package, Runtime
@@ -39,6 +40,7 @@ class CoreML(BackEnd):
         self._target = str(options["deployment_target"])
         self._longest = int(options["max_dimension"])
         self._states = str(options["states"])
+        self._shapes = str(options["shapes"])
         self._half = half
         self._runtime = runtime
 
@@ -69,8 +71,9 @@ class CoreML(BackEnd):
 
     def save(self, region: RegionView, target: Path, *, named: bool = False) -> Border:
         """Write a package."""
+        shapes = shapes_of(self._shapes, region, several=self.is_later) if self._shapes else {}
         program = program_of(region, named=named, system=self._target, states=self._states)
-        return save(program, target, self._longest, half=self._half)
+        return save(program, target, self._longest, half=self._half, shapes=shapes)
 
     def load(self, written: Path) -> Model:
         """Load a package."""

@@ -55,6 +55,12 @@ OPTIONS: tuple[OptionSpec, ...] = (
         "",
         "Pairs such as past.*=present.* of inputs and outputs that become states of a package that is written.",
     ),
+    OptionSpec(
+        "shapes",
+        str,
+        "",
+        "Sets of shapes such as x:1x320,mask:1x320;x:1x640,mask:1x640: those that a written package takes.",
+    ),
     OptionSpec("max_dimension", int, 4096, "Largest size of an axis whose size is not known before a run."),
     OptionSpec("max_regions", int, 8, "Leave a graph to other providers if it would fall into more regions than this."),
     OptionSpec("claim_small", bool, False, "Also take subgraphs that are faster without the call to Core ML."),

@@ -6,9 +6,10 @@ Packages can be made on every system. This module does not run them.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import coremltools
@@ -25,7 +26,14 @@ __all__ = ["save"]
 _DATE = "com.github.apple.coremltools.conversion_date"
 
 
-def save(region: RegionProgram, folder: Path, longest: int, *, half: bool = False) -> Border:
+def save(
+    region: RegionProgram,
+    folder: Path,
+    longest: int,
+    *,
+    half: bool = False,
+    shapes: Mapping[int, Sequence[tuple[int, ...]]] = MappingProxyType({}),
+) -> Border:
     """Convert a program to a package.
 
     Args:
@@ -33,6 +41,7 @@ def save(region: RegionProgram, folder: Path, longest: int, *, half: bool = Fals
         folder: The package, a folder whose name ends in `.mlpackage`; it must not exist.
         longest: Largest size of an axis whose size is not known. Core ML needs a limit.
         half: Whether Core ML computes in float16.
+        shapes: Shapes that inputs may have, by place, in the place of all sizes up to the largest.
 
     Raises:
         EPFail: coremltools does not convert the program.
@@ -42,12 +51,7 @@ def save(region: RegionProgram, folder: Path, longest: int, *, half: bool = Fals
     inputs = [
         coremltools.TensorType(
             name=name,
-            shape=tuple(
-                dim
-                if isinstance(dim, int)
-                else ranges.setdefault(dim, coremltools.RangeDim(lower_bound=1, upper_bound=longest, default=1))
-                for dim in shape
-            ),
+            shape=_listed(shapes[place]) if place in shapes else _ranged(shape, ranges, longest),
             dtype=np.float32 if kind == "float32" else np.int32,
         )
         for place, (name, shape, kind) in enumerate(
@@ -75,6 +79,21 @@ def save(region: RegionProgram, folder: Path, longest: int, *, half: bool = Fals
     model.save(str(folder))
     _forget_date(folder)
     return border_of(signature, longest)
+
+
+def _listed(shapes: Sequence[tuple[int, ...]]) -> Any:
+    """One shape, or a list of which the first is the default."""
+    return shapes[0] if len(shapes) == 1 else coremltools.EnumeratedShapes(list(shapes), default=shapes[0])
+
+
+def _ranged(shape: Sequence[int | str], ranges: dict[str, Any], longest: int) -> tuple[Any, ...]:
+    """Sizes, with a range for each that is not known; those of one name are one."""
+    return tuple(
+        dim
+        if isinstance(dim, int)
+        else ranges.setdefault(dim, coremltools.RangeDim(lower_bound=1, upper_bound=longest, default=1))
+        for dim in shape
+    )
 
 
 def _forget_date(folder: Path) -> None:

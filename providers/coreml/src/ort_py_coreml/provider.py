@@ -23,6 +23,7 @@ from ort_py.contracts import (
 from ort_py_coreml.artifact import Border, facts_in, unpack
 from ort_py_coreml.back_end import BackEnd
 from ort_py_coreml.back_ends import open_back_end
+from ort_py_coreml.enumerations import check_shapes
 from ort_py_coreml.folder import Folder
 from ort_py_coreml.operators import is_heavy, refusal
 from ort_py_coreml.options import check
@@ -53,6 +54,7 @@ class CoreMLProvider(RegionProvider):
     def __init__(self, name: str, options: Mapping[str, Any], context: SessionContext) -> None:
         check(options)
         check_states(options, written=self._written)
+        check_shapes(options, written=self._written)
         self._name = name
         self._static = bool(options["RequireStaticInputShapes"])
         self._nested = bool(options["EnableOnSubgraphs"])
