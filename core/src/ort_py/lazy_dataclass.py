@@ -237,7 +237,7 @@ class _Late:
 
 
 class _LateMethod(_Late):
-    """A method of which that is true."""
+    """A method that is made when it is looked up for the first time."""
 
     __slots__ = ()
 

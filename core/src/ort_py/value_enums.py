@@ -1,6 +1,6 @@
 """onnxruntime's enumerations of memory, devices, sparse tensors and compiled models: few sessions look at one.
 
-They are what `enums` says of its own.
+Like those of `enums`, they have the names and numbers of onnxruntime.
 """
 
 from __future__ import annotations

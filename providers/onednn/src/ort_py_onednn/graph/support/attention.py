@@ -40,7 +40,7 @@ def _several_heads(node: NodeSpec, graph: GraphView) -> str | None:
 
 
 def has_present(node: NodeSpec) -> int:
-    """Number of outputs that are keys and values of the past and the new ones; some where there is a past at all."""
+    """Return how many outputs hold past and new keys or values; without such outputs, 1 if there is a past, else 0."""
     place = PAST.get((node.domain, node.op_type))
     if place is None:
         return 0
