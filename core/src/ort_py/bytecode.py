@@ -97,7 +97,7 @@ class BytecodeArchive:
         self._importers: dict[str, str] = {}
         self._content: mmap | bytes = b""
         try:
-            with open(path, "rb") as file:  # noqa: PTH123 - importing pathlib takes longer
+            with open(path, "rb") as file:
                 content = mmap(file.fileno(), 0, access=ACCESS_READ)
             version, table, size = (int.from_bytes(content[at : at + 8], "little") for at in (0, 8, 16))
             if (version, size) == (sys.hexversion, len(content)):
@@ -132,7 +132,7 @@ class BytecodeArchive:
             return None
         source, pyc, folder, own_folder, mtime, size, *_ = entry
         try:
-            status = os.stat(source)  # noqa: PTH116 - a Path is ten times the cost
+            status = os.stat(source)
         except OSError:
             return None
         is_same = int(status.st_mtime) & _32_BITS == mtime and status.st_size & _32_BITS == size and entry[-1] >= 0
@@ -264,7 +264,7 @@ def open_archive(package: ModuleSpec | None) -> None:
     if package is None or not package.cached or _archives:
         return
     folder, name = os.path.split(package.cached)
-    _archives.append(BytecodeArchive(os.path.join(folder, name.replace("__init__", "modules", 1) + "s")))  # noqa: PTH118
+    _archives.append(BytecodeArchive(os.path.join(folder, name.replace("__init__", "modules", 1) + "s")))
     _archives[0].serve()
 
 

@@ -48,12 +48,12 @@ def write_archive(
         codes = {name: read[entry[-2]][entry[-1]] for name, entry in entries.items() if entry[-1] >= 0}
     for spec in sources:
         source, pyc = str(spec.origin), str(spec.cached)
-        own_folder = os.path.dirname(source)  # noqa: PTH120 - importing pathlib takes longer
+        own_folder = os.path.dirname(source)
         folders = (own_folder, "")
         if spec.submodule_search_locations is not None:
-            folders = (os.path.dirname(own_folder), own_folder)  # noqa: PTH120 - likewise
+            folders = (os.path.dirname(own_folder), own_folder)
         codes.pop(spec.name, None)
-        with contextlib.suppress(OSError, EOFError, TypeError, ValueError), open(pyc, "rb") as file:  # noqa: PTH123
+        with contextlib.suppress(OSError, EOFError, TypeError, ValueError), open(pyc, "rb") as file:
             bytecode = file.read()
             flags, mtime, size = (int.from_bytes(bytecode[at : at + 4], "little") for at in (4, 8, 12))
             places[spec.name] = (source, pyc, *folders, mtime, size)
@@ -78,12 +78,12 @@ def write_archive(
     header += hashed(table)
     temporary = f"{path}.{os.getpid()}"
     try:
-        with open(temporary, "xb") as file:  # noqa: PTH123 - likewise
+        with open(temporary, "xb") as file:
             file.writelines([header, *parts, table])
-        os.replace(temporary, path)  # noqa: PTH105 - likewise
+        os.replace(temporary, path)
     except OSError:  # a folder that must not be written, a full disk: it will be imported from the `.pyc` files
         with contextlib.suppress(OSError):
-            os.remove(temporary)  # noqa: PTH107 - likewise
+            os.remove(temporary)
 
 
 def _of_file(code: CodeType, source: str) -> CodeType:

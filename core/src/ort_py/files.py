@@ -95,7 +95,7 @@ class FileSnapshot:
 
     def __init__(self, path: str, identity: FileIdentity | None = None) -> None:
         self.path = path
-        self.identity = identity or FileIdentity.of(os.stat(path))  # noqa: PTH116 - a Path is ten times the cost
+        self.identity = identity or FileIdentity.of(os.stat(path))
         self._content = b""
         if self.identity.is_racy(time.time_ns()):
             with contextlib.suppress(OSError):  # a missing file fails the later comparison
@@ -105,7 +105,7 @@ class FileSnapshot:
         """Return whether the path still names this file with this content."""
         now = time.time_ns()
         try:
-            if FileIdentity.of(os.stat(self.path)) != self.identity:  # noqa: PTH116 - as above
+            if FileIdentity.of(os.stat(self.path)) != self.identity:
                 return False
             if self._content:
                 if _digest(self.path) != self._content:
@@ -131,7 +131,7 @@ def open_regular(path: str | os.PathLike[str], *, links: bool = True) -> BinaryI
         ValueError: The path contains a NUL.
     """
     # Asked before opening as well: opening a device or a pipe can affect its other end.
-    _expect_regular(os.stat(path, follow_symlinks=links), path)  # noqa: PTH116 - a Path is ten times the cost
+    _expect_regular(os.stat(path, follow_symlinks=links), path)
     flags = os.O_RDONLY | getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NONBLOCK", 0)
     handle = os.open(path, flags if links else flags | getattr(os, "O_NOFOLLOW", 0))
     try:

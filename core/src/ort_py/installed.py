@@ -40,7 +40,7 @@ class InstalledDistribution:
     def read_text(self, name: str) -> str | None:
         """A file of the metadata, or None if it cannot be opened."""
         try:
-            with open(os.path.join(self._folder, name), encoding="utf-8") as file:  # noqa: PTH118, PTH123 - see above
+            with open(os.path.join(self._folder, name), encoding="utf-8") as file:
                 return file.read()
         except _ABSENT:
             return None
@@ -125,7 +125,7 @@ def folder_times() -> tuple[tuple[str, int], ...] | None:
     times: list[tuple[str, int]] = []
     for entry in dict.fromkeys(sys.path):
         try:
-            status = os.stat(entry or os.curdir)  # noqa: PTH116 - pathlib takes longer than the call
+            status = os.stat(entry or os.curdir)
         except OSError:
             continue
         if not stat.S_ISDIR(status.st_mode) or time.time_ns() - status.st_mtime_ns < _SETTLED_NS:

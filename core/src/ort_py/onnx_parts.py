@@ -85,7 +85,7 @@ def _load_parts() -> bool:
     lock, load = (getattr(_bootstrap, name, None) for name in ("_ModuleLockManager", "_load"))
     if package is None or not isinstance(package.loader, SourceFileLoader) or lock is None or load is None:
         return False
-    folder = [os.path.dirname(package.loader.path)]  # noqa: PTH120 - importing pathlib takes longer
+    folder = [os.path.dirname(package.loader.path)]
     specs = [spec for name in (_MESSAGES, _NATIVE) if (spec := PathFinder.find_spec(name, folder)) is not None]
     if len(specs) < 2:
         return False

@@ -44,20 +44,20 @@ def refuse_older(path: Sequence[str] | None = None) -> None:
 
 def _is_command() -> bool:
     """Return whether this process was started as ``ort-py`` or as ``python -m ort_py.cli``."""
-    started = [os.path.basename(one) for one in sys.orig_argv[:1] + sys.argv[:1]]  # noqa: PTH119 - likewise
+    started = [os.path.basename(one) for one in sys.orig_argv[:1] + sys.argv[:1]]
     as_module = "ort_py.cli" in sys.orig_argv and sys.orig_argv[sys.orig_argv.index("ort_py.cli") - 1] == "-m"
-    return as_module or any(os.path.splitext(one)[0] == "ort-py" for one in started)  # noqa: PTH122 - likewise
+    return as_module or any(os.path.splitext(one)[0] == "ort-py" for one in started)
 
 
 def installed(path: Sequence[str]) -> tuple[str, str] | None:
     """Version of the first onnx in these folders, and its folder. None if there is none or it has no metadata."""
     for entry in path:
         folder = entry or os.curdir
-        if not os.path.isdir(os.path.join(folder, "onnx")):  # noqa: PTH112, PTH118 - pathlib costs more than the search
+        if not os.path.isdir(os.path.join(folder, "onnx")):
             continue
         versions = [
             name[len("onnx-") : -len(".dist-info")]
-            for name in os.listdir(folder)  # noqa: PTH208 - likewise
+            for name in os.listdir(folder)
             if name.startswith("onnx-") and name.endswith(".dist-info")
         ]
         return (max(versions, key=_numbers), folder) if versions else None

@@ -40,9 +40,9 @@ def _of_source(source: GivenModel) -> RequestKey:
     path = source.path
     if path:
         # Links lead to the same file, but external data is looked for in the folder of the link as well.
-        folder = os.path.realpath(os.path.dirname(path))  # noqa: PTH120 - a Path is ten times the cost of the call
+        folder = os.path.realpath(os.path.dirname(path))
         try:
-            found = FileIdentity.of(os.stat(path))  # noqa: PTH116 - as above
+            found = FileIdentity.of(os.stat(path))
         except (OSError, ValueError):
             return ("file", folder, path)  # creating the session says what is wrong with it
         return ("file", folder, found)

@@ -397,7 +397,7 @@ def _model_file(source: GivenModel) -> list[FileSnapshot]:
     if not source.path:
         return []
     try:
-        return [FileSnapshot(os.path.abspath(source.path))]  # noqa: PTH100 - links stay as they are
+        return [FileSnapshot(os.path.abspath(source.path))]  # links stay as they are
     except (OSError, ValueError):
         return []  # creating the session raises the error
 
@@ -405,7 +405,7 @@ def _model_file(source: GivenModel) -> list[FileSnapshot]:
 def _external_data(session: InferenceSession) -> list[FileSnapshot]:
     """Return the files of external data that a session read."""
     files = session.engine.external_files
-    return [FileSnapshot(os.path.abspath(path), identity) for path, identity in files]  # noqa: PTH100 - as above
+    return [FileSnapshot(os.path.abspath(path), identity) for path, identity in files]
 
 
 def _memory_of(sessions: Sequence[InferenceSession]) -> int:

@@ -67,7 +67,7 @@ def code_stamp(package: str) -> str:
     file = getattr(sys.modules.get(package), "__file__", None)
     if not file or _is_installed(file):
         return ""
-    start = len(os.path.dirname(file))  # noqa: PTH120 - paths below it are texts, too
+    start = len(os.path.dirname(file))  # paths below it are texts, too
     try:
         return _hash([(path[start:].replace(os.sep, "/"), found.st_size) for path, found in _code(file)])
     except OSError:
@@ -98,7 +98,7 @@ def _code(file: str) -> Iterator[tuple[str, os.stat_result]]:
     """Path and status of each file with code of the package or module that has this file; of this one if installed."""
     folder, name = os.path.split(file)  # paths are texts: a Path is ten times the cost
     if name != "__init__.py" or _is_installed(file):  # an installer makes all files new
-        yield name, os.stat(file)  # noqa: PTH116
+        yield name, os.stat(file)
         return
     pending = [folder]
     while pending:

@@ -123,7 +123,7 @@ class FileContents:
         if identity.is_racy(looked):
             return  # it could be written again without another identity
         self._keep(identity, (sketch, digest))
-        data = {"title": os.path.basename(path), "sketch": sketch, "digest": digest}  # noqa: PTH119 - ten times the cost
+        data = {"title": os.path.basename(path), "sketch": sketch, "digest": digest}
 
         def write() -> None:
             self._store.put(_key(identity), _KIND, json.dumps(data).encode())

@@ -34,18 +34,18 @@ def cache_folder(option: str = "", environment: Mapping[str, str] = os.environ) 
 
 def _users_folder(environment: Mapping[str, str]) -> str | None:
     # Texts: importing pathlib takes longer than a session with a warm cache may spend on its folder.
-    home = os.path.expanduser("~")  # noqa: PTH111
+    home = os.path.expanduser("~")
     if sys.platform == "win32":
-        above = environment.get("LOCALAPPDATA") or os.path.join(home, "AppData", "Local")  # noqa: PTH118
+        above = environment.get("LOCALAPPDATA") or os.path.join(home, "AppData", "Local")
     elif sys.platform == "darwin":
-        above = os.path.join(home, "Library", "Caches")  # noqa: PTH118
+        above = os.path.join(home, "Library", "Caches")
     else:
         given = environment.get("XDG_CACHE_HOME", "")
         # The XDG specification: a path that is not absolute is to be ignored.
-        above = given if os.path.isabs(given) else os.path.join(home, ".cache")  # noqa: PTH117, PTH118
+        above = given if os.path.isabs(given) else os.path.join(home, ".cache")
     if above.startswith("~"):  # there is no home
         return None
-    return os.path.join(above, "ort-py", "compiled")  # noqa: PTH118
+    return os.path.join(above, "ort-py", "compiled")
 
 
 def cache_bytes(environment: Mapping[str, str] = os.environ) -> int:

@@ -54,9 +54,9 @@ class SourceFile:
     ) -> None:
         self.path = path
         self.sketch = sketch
-        self.folder = folder or (os.path.dirname(path) or os.curdir if path else None)  # noqa: PTH120 - see `location`
-        is_link = bool(path) and os.path.islink(path)  # noqa: PTH114
-        self.real_folder = os.path.dirname(os.path.realpath(path)) if is_link else None  # noqa: PTH120
+        self.folder = folder or (os.path.dirname(path) or os.curdir if path else None)
+        is_link = bool(path) and os.path.islink(path)
+        self.real_folder = os.path.dirname(os.path.realpath(path)) if is_link else None
         self.contents = contents
         self.identity = identity
         self._digest = digest
@@ -75,7 +75,7 @@ class SourceFile:
         if source.path:
             path = source.path
             try:
-                found = os.stat(path)  # noqa: PTH116 - a Path is ten times the cost of the call
+                found = os.stat(path)
             except (OSError, ValueError):
                 return None  # loading it says what is wrong
             if not stat.S_ISREG(found.st_mode):
@@ -96,7 +96,7 @@ class SourceFile:
         if self.identity is None:
             return True
         try:
-            return FileIdentity.of(os.stat(self.path)) == self.identity  # noqa: PTH116 - as above
+            return FileIdentity.of(os.stat(self.path)) == self.identity
         except OSError:
             return False
 
@@ -107,7 +107,7 @@ class SourceFile:
 
     def found(self, path: str) -> str:
         """The real place of a file of external data, if it is not beside a link to the model but beside the model."""
-        if self.real_folder is None or self.folder is None or os.path.exists(path):  # noqa: PTH110
+        if self.real_folder is None or self.folder is None or os.path.exists(path):
             return path
         from pathlib import Path  # most models are one file
 

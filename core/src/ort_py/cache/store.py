@@ -103,7 +103,7 @@ class CacheStore:
     @property
     def exists(self) -> bool:
         """True if the folder is there."""
-        return os.path.isdir(self._folder)  # noqa: PTH112
+        return os.path.isdir(self._folder)
 
     def open(self, key: str, kind: str) -> BinaryIO | None:
         """Open a file for reading. Returns None if it does not exist or another user may have written it.
@@ -187,9 +187,9 @@ class CacheStore:
             with os.fdopen(handle, "wb") as file:
                 write_file(file, description, blocks)
             try:
-                os.replace(name, self._path(key, kind))  # noqa: PTH105
+                os.replace(name, self._path(key, kind))
             except PermissionError:  # on Windows, somebody reads or writes the one that is there
-                if sys.platform != "win32" or not os.path.exists(self._path(key, kind)):  # noqa: PTH110
+                if sys.platform != "win32" or not os.path.exists(self._path(key, kind)):
                     raise
                 _logger.info("the %s %s in use was not replaced", kind, key)
         except OSError as error:
@@ -198,14 +198,14 @@ class CacheStore:
         finally:
             if name:
                 with contextlib.suppress(OSError):
-                    os.unlink(name)  # noqa: PTH108 - not there any more where all went well
+                    os.unlink(name)  # not there any more where all went well
         self.prune(self._capacity)
         return True
 
     def discard(self, key: str, kind: str) -> None:
         """Remove a file, where that is possible."""
         with contextlib.suppress(OSError):
-            os.unlink(self._path(key, kind))  # noqa: PTH108
+            os.unlink(self._path(key, kind))
 
     def files(self) -> list[StoredFile]:
         """The files, most recently used first."""
@@ -226,7 +226,7 @@ class CacheStore:
         for entry in self._entries():
             with contextlib.suppress(OSError):
                 if entry.name.endswith(_TEMPORARY) and now - entry.stat().st_mtime > _ABANDONED_SECONDS:
-                    os.unlink(entry.path)  # noqa: PTH108
+                    os.unlink(entry.path)
         removed: list[StoredFile] = []
         total = 0
         for one in self.files():
@@ -266,7 +266,7 @@ class CacheStore:
             found = _status(self._folder)
             if found is None or not stat.S_ISDIR(found.st_mode):
                 self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-                found = os.stat(self._folder)  # noqa: PTH116
+                found = os.stat(self._folder)
         except OSError as error:
             return _say_once(f"no compile cache: {error}")
         if _open_to_others(found):
@@ -274,7 +274,7 @@ class CacheStore:
         return True
 
     def _path(self, key: str, kind: str) -> str:
-        return os.path.join(self._folder, f"{key}.{kind}")  # noqa: PTH118
+        return os.path.join(self._folder, f"{key}.{kind}")
 
     def _entries(self) -> list[os.DirEntry[str]]:
         try:
@@ -285,7 +285,7 @@ class CacheStore:
 
     @staticmethod
     def _stored(entry: os.DirEntry[str]) -> StoredFile | None:
-        suffix = os.path.splitext(entry.name)[1]  # noqa: PTH122 - a Path for each of thousands of files
+        suffix = os.path.splitext(entry.name)[1]
         try:
             found = entry.stat(follow_symlinks=False)
         except OSError:  # removed meanwhile
@@ -300,7 +300,7 @@ class CacheStore:
 
 def _status(path: str) -> os.stat_result | None:
     try:
-        return os.stat(path)  # noqa: PTH116
+        return os.stat(path)
     except FileNotFoundError:
         return None
 

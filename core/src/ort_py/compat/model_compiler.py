@@ -202,7 +202,7 @@ class ModelCompiler:
     def _compiled(self, folder: Path) -> bytes:
         """The compiled model; constants that go into a file of their own are written into the folder."""
         # `Path.exists` would raise where a path is too long.
-        if isinstance(self._source, str | os.PathLike) and not os.path.exists(self._source):  # noqa: PTH110
+        if isinstance(self._source, str | os.PathLike) and not os.path.exists(self._source):
             raise InvalidArgument(
                 "The model to compile does not exist.",
                 where=Location(file=os.fspath(self._source)),

@@ -151,7 +151,7 @@ def register_execution_provider_library(registration_name: str, library_path: st
     if not isinstance(registration_name, str) or not isinstance(library_path, str | os.PathLike):
         raise TypeError(f"The arguments must be a name and a path, not {registration_name!r} and {library_path!r}.")
     file = os.fspath(library_path)
-    if not os.path.exists(file):  # noqa: PTH110 - `Path.exists` raises where a path is too long
+    if not os.path.exists(file):  # `Path.exists` raises where a path is too long
         raise Fail(f"The library '{file}' does not exist.", where=Location(file=file), fix="Check the path.")
     raise Fail(
         f"The library '{file}' of an execution provider cannot be loaded.",

@@ -130,7 +130,7 @@ def describe(model: Model, sizes: Mapping[str, int]) -> ModelDescription:
     outputs = [node_arg(value, said) for value, said in zip(graph.outputs, graph.declared_outputs, strict=True)]
     report_negative_sizes([*inputs, *outputs], sizes)
     return ModelDescription(
-        title=os.path.basename(model.source) or graph.name or "model",  # noqa: PTH119 - importing pathlib takes longer
+        title=os.path.basename(model.source) or graph.name or "model",
         fingerprint=model.fingerprint,
         inputs=inputs,
         outputs=outputs,

@@ -60,7 +60,7 @@ class Prepared:
 def head_of_model(model: Model, assignment: Assignment, notes: Sequence[str]) -> dict[str, Any]:
     """Information for users about a prepared model, without reading all of it."""
     return {
-        "title": os.path.basename(model.source) or model.graph.name,  # noqa: PTH119 - importing pathlib takes longer
+        "title": os.path.basename(model.source) or model.graph.name,
         "nodes": len(assignment.nodes),
         "providers": dict(assignment.counts()),
         "notes": list(notes),

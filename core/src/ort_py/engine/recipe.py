@@ -67,7 +67,7 @@ class FileReference:
             InvalidArgument: The file has another size.
         """
         try:
-            found = FileIdentity.of(os.stat(self.path))  # noqa: PTH116 - a Path is ten times the cost of the call
+            found = FileIdentity.of(os.stat(self.path))
         except OSError:
             return True  # loading it says what is wrong with it
         if found.size != self.identity.size:
@@ -157,9 +157,9 @@ def recipe_of(
 
 def _kept(source: GivenModel, options: SessionOptions) -> tuple[Any, str]:
     if source.path:
-        path = os.path.abspath(source.path)  # noqa: PTH100 - links stay as they are, as external data needs
+        path = os.path.abspath(source.path)  # links stay as they are, as external data needs
         try:
-            found = os.stat(path)  # noqa: PTH116 - a Path is ten times the cost of the call
+            found = os.stat(path)
         except (OSError, ValueError):
             return None, "the file did not exist"  # loading it says so better
         return FileReference(path, FileIdentity.of(found)), ""

@@ -52,7 +52,7 @@ def external_folder(options: SessionOptions, source: GivenModel) -> str | None:
     """
     folder = os.fspath(options.external_data_folder) or entry_of(options, _FOLDER_KEY)
     if not folder and not source.path and compat_mode():
-        return os.getcwd()  # noqa: PTH109 - importing pathlib takes longer
+        return os.getcwd()
     return folder or None
 
 

@@ -172,7 +172,7 @@ class SessionOptions(SessionAttributes):
         if not isinstance(path, str | os.PathLike):
             raise TypeError(f"A library must be given by its path, not by {path!r}.")
         file = os.fspath(path)
-        if not os.path.exists(file):  # noqa: PTH110 - `Path.exists` raises where a path is too long
+        if not os.path.exists(file):  # `Path.exists` raises where a path is too long
             raise Fail(
                 f"The library '{file}' does not exist.", where=Location(file=file), fix="Check the path of the library."
             )

@@ -70,7 +70,7 @@ def find_libraries(paths: list[str] | None = None) -> list[NativeLibrary]:
     """Find the libraries of the table that this process has loaded."""
     found = []
     for path in _loaded_libraries() if paths is None else paths:
-        file = os.path.basename(path)  # noqa: PTH119 - importing pathlib takes longer
+        file = os.path.basename(path)
         for family in FAMILIES:
             if any(word in file.lower() for word in family.files):
                 library = _library(family, file, path)
@@ -117,7 +117,7 @@ def _opened(path: str) -> Any:
 def _on_linux(maps: str | os.PathLike[str] = "/proc/self/maps") -> list[str]:
     """Read the table of mapped files, whose sixth column is a path."""
     found: dict[str, None] = {}
-    with open(maps, encoding="utf-8", errors="surrogateescape") as lines:  # noqa: PTH123 - as above
+    with open(maps, encoding="utf-8", errors="surrogateescape") as lines:
         for line in lines:
             path = line.split(maxsplit=5)[5:]
             if path and ".so" in path[0]:

@@ -97,8 +97,8 @@ def processor_facts(root: str | os.PathLike[str] = "/") -> dict[str, str]:
         root: Root of the file system; tests have one of their own.
     """
     try:
-        path = os.path.join(root, "proc/cpuinfo")  # noqa: PTH118 - pathlib takes longer than the rest
-        with open(path, encoding="utf-8", errors="replace") as file:  # noqa: PTH123 - as above
+        path = os.path.join(root, "proc/cpuinfo")
+        with open(path, encoding="utf-8", errors="replace") as file:
             first = file.read(1 << 14).partition("\n\n")[0]  # all processors of a machine have the same features
     except OSError:  # another system
         return {}

@@ -20,7 +20,7 @@ def native_threads_rest() -> bool | None:
     ours = {thread.native_id for thread in threading.enumerate()}
     ours.add(threading.get_native_id())
     try:
-        tasks = [int(task) for task in os.listdir(_TASKS)]  # noqa: PTH208 - importing pathlib takes longer
+        tasks = [int(task) for task in os.listdir(_TASKS)]
     except OSError:
         return None
     return all(_sleeps(task) for task in tasks if task not in ours)
@@ -30,7 +30,7 @@ def _sleeps(task: int) -> bool:
     """Tell whether a thread sleeps or has ended."""
     try:
         # The name in parentheses may contain anything; the state follows its last closing one.
-        with open(f"{_TASKS}/{task}/stat", "rb") as file:  # noqa: PTH123 - as above
+        with open(f"{_TASKS}/{task}/stat", "rb") as file:
             return file.read().rpartition(b")")[2].split()[0] in (b"S", b"X", b"Z", b"I")
     except OSError:
         return True

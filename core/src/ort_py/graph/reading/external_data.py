@@ -120,7 +120,7 @@ class ExternalFiles:
         try:
             with open_confined(parts, self._folders) as opened:
                 identity = FileIdentity.of_open(opened)
-                path = os.path.join(self._folders[0], *parts)  # noqa: PTH118
+                path = os.path.join(self._folders[0], *parts)
                 file = self._store.file(opened, path, identity)
         except FileNotFoundError as error:
             what = f"The external file '{location}' does not exist."

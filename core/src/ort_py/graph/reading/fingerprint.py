@@ -127,7 +127,7 @@ class ContentHash:
         """Hash a file that was just read; at once where its identity does not tell whether it is written again."""
         if identity.size <= _SMALL or identity.is_racy(time.time_ns()):
             return cls(content_hash(content))
-        return cls("", os.path.abspath(path), identity)  # noqa: PTH100 - links stay as they are
+        return cls("", os.path.abspath(path), identity)  # links stay as they are
 
     def __str__(self) -> str:
         if not self._known and self._identity is not None:

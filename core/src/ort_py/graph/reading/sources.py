@@ -122,18 +122,18 @@ def _read_file(path: Any, limits: Limits, folder: str | None, whole: bool) -> Mo
             if FileIdentity.of_open(file) != identity or content.nbytes != identity.size:
                 raise _written_meanwhile(path)
         # Model hubs link a model and its data, one by one, into a folder of blobs: links may lead there.
-        if os.path.islink(path):  # noqa: PTH114 - importing pathlib takes longer
-            real = os.path.dirname(os.path.realpath(path))  # noqa: PTH120 - as above
+        if os.path.islink(path):
+            real = os.path.dirname(os.path.realpath(path))
     except FileNotFoundError as error:
         raise NoSuchFile(
             f"Loading the model failed: the file '{path}' does not exist.",
             where=where,
-            why="" if os.path.isabs(path) else f"the working directory is '{os.getcwd()}'",  # noqa: PTH109, PTH117
+            why="" if os.path.isabs(path) else f"the working directory is '{os.getcwd()}'",
             fix="Check the path.",
         ) from error
     except OSError as error:
         # Windows reports a directory as "permission denied". `os.path.isdir` asks again, and does not fail.
-        if isinstance(error, IsADirectoryError) or os.path.isdir(path):  # noqa: PTH112
+        if isinstance(error, IsADirectoryError) or os.path.isdir(path):
             raise InvalidProtobuf(
                 f"'{path}' is a directory, not a model.", where=where, fix="Pass the path of the .onnx file in it."
             ) from error
@@ -150,8 +150,8 @@ def _read_file(path: Any, limits: Limits, folder: str | None, whole: bool) -> Mo
     fingerprint = ContentHash.of_file(path, identity, content)
     proto, cut_model = _parsed(content, where, whole)
     if cut_model is not None:
-        cut_model.path, cut_model.identity = os.path.abspath(path), identity  # noqa: PTH100 - links stay as they are
-    folder = folder or os.path.dirname(path) or os.curdir  # noqa: PTH120 - as above
+        cut_model.path, cut_model.identity = os.path.abspath(path), identity  # links stay as they are
+    folder = folder or os.path.dirname(path) or os.curdir
     return ModelSource(proto, path, fingerprint, content.nbytes, folder, real_folder=real, cut=cut_model, file=identity)
 
 
@@ -163,7 +163,7 @@ def expect_unwritten(read: ModelSource) -> None:
     if read.file is None:
         return
     try:
-        now = FileIdentity.of(os.stat(read.path))  # noqa: PTH116 - a Path is ten times the cost of the call
+        now = FileIdentity.of(os.stat(read.path))
     except OSError:
         return  # it was removed, or moved, as a whole
     if now[:2] == read.file[:2] and now != read.file:

@@ -60,8 +60,8 @@ def _load(path: str) -> Any:
     if sys.platform == "win32":
         import os
 
-        libraries = f"{os.path.dirname(path)}.libs"  # noqa: PTH120 - a Path would take longer to import than all else
-        if os.path.isdir(libraries):  # noqa: PTH112 - likewise
+        libraries = f"{os.path.dirname(path)}.libs"
+        if os.path.isdir(libraries):
             os.add_dll_directory(libraries)  # as the package does
     name = "onnx_cpp2py_export"
     loader = ExtensionFileLoader(name, path)

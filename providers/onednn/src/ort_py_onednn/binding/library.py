@@ -126,12 +126,12 @@ def _find() -> Library | Missing:
         if chosen:
             return (
                 _opened(chosen)
-                if os.path.isfile(chosen)  # noqa: PTH113 - importing pathlib takes longer than finding the library
+                if os.path.isfile(chosen)
                 else Missing(f"{VARIABLE} names {chosen}, which is not a file", f"let it name a {SONAME}, or unset it")
             )
         for folder in _folders():
-            path = os.path.join(folder, SONAME)  # noqa: PTH118 - as above
-            if os.path.isfile(path):  # noqa: PTH113
+            path = os.path.join(folder, SONAME)
+            if os.path.isfile(path):
                 return _opened(path)
         if WINDOWS:
             return Missing(f"there is no {SONAME}: neither beside this Python nor in a folder of PATH", INSTALL)
@@ -147,9 +147,9 @@ def _folders() -> Iterator[str]:
     yield from (package and package.submodule_search_locations) or ()
     for prefix in (sys.prefix, os.environ.get("CONDA_PREFIX"), site.getuserbase(), sys.base_prefix):
         if prefix:
-            yield os.path.join(prefix, _FOLDER)  # noqa: PTH118
+            yield os.path.join(prefix, _FOLDER)
     for path in recorded(_WHEEL, SONAME):
-        yield os.path.dirname(path)  # noqa: PTH120
+        yield os.path.dirname(path)
     if WINDOWS:
         yield from filter(None, os.environ.get("PATH", "").split(os.pathsep))
 
@@ -164,7 +164,7 @@ def recorded(wheel: str, name: str) -> Iterator[str]:
             for line in (found.read_text("RECORD") or "").splitlines():
                 path = line.partition(",")[0]
                 if path.rpartition("/")[2] == name:
-                    yield os.path.realpath(os.path.join(found.location, path))  # noqa: PTH118
+                    yield os.path.realpath(os.path.join(found.location, path))
 
 
 class _brief_spinning:  # noqa: N801 - a context manager used as a word
