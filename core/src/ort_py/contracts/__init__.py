@@ -77,6 +77,7 @@ if TYPE_CHECKING:
     from ort_py.contracts.region_weights import PackedForms as PackedForms
     from ort_py.contracts.region_weights import RegionWeight as RegionWeight
     from ort_py.contracts.running_time import check_time as check_time
+    from ort_py.contracts.running_time import current_time_check as current_time_check
     from ort_py.contracts.schema import FormalParameter as FormalParameter
     from ort_py.contracts.schema import OperatorSchema as OperatorSchema
     from ort_py.contracts.schema import TypeFunction as TypeFunction
@@ -117,7 +118,7 @@ else:
             "ort_py.contracts.provider_records": "ArtifactValidity Availability OptionSpec SessionContext",
             "ort_py.contracts.region_provider": "RegionProvider convex_groups",
             "ort_py.contracts.region_weights": "PackedForms RegionWeight",
-            "ort_py.contracts.running_time": "check_time",
+            "ort_py.contracts.running_time": "check_time current_time_check",
             "ort_py.contracts.schema": "FormalParameter OperatorSchema TypeFunction",
             "ort_py.contracts.transform": (
                 "GraphEditor GraphTransform Level RewriteRule Transform TransformContext TransformResult"

@@ -101,10 +101,6 @@ class RequiredOutputs:
                 )
 
 
-def _unlimited() -> None:
-    """The time check of frames whose runs have no limit."""
-
-
 @dataclass(frozen=True, slots=True)
 class FrameResources:
     """Resources that a frame lends to its instances.
@@ -115,9 +111,6 @@ class FrameResources:
         admit: Checks inputs of new shapes against the operators' constraints and the limits of the session, and returns
             the outputs that the region has to make of them. It raises what `RegionInstance.bind` may let through. None
             where the engine checks each run itself. See `RegionInstance.admits_shapes`.
-        time_check: Returns, in a run, the function that raises if the time of the run is over or the caller wants it to
-            end; None where it is not needed. An instance whose work consists of several native calls should call that
-            function between them.
         shared: Whatever instances of the frame have in common, under keys of their providers; gone with the frame.
             Only in sessions with a parallel executor do two instances of a frame run at the same time.
     """
@@ -125,7 +118,6 @@ class FrameResources:
     stream: IStream | None = None
     threads: int = 1
     admit: Callable[[Sequence[Array]], RequiredOutputs] | None = None
-    time_check: Callable[[], Callable[[], None] | None] = _unlimited
     shared: dict[Any, Any] = field(default_factory=dict)
 
 
@@ -162,7 +154,8 @@ class RegionInstance(ABC):
         """Required. Run once (enqueue, where there is a stream); returns one array an output, in order.
 
         Arrays made by the instance belong to the caller: they are C-contiguous, no two are the same or overlap, none is
-        an input or a view of one, and the next run does not overwrite them.
+        an input or a view of one, and the next run does not overwrite them. An instance that makes several native calls
+        calls the function that `current_time_check` returns between them, where it returns one.
 
         Raises:
             RunDeclined: This run is to be answered otherwise; what was written to the outputs does not matter.

@@ -54,7 +54,11 @@ def check_time(ahead: float = 0.0) -> None:
             check()
 
 
-def current_check() -> TimeCheck | None:
+def current_time_check() -> TimeCheck | None:
+    """Return the check that applies here, or None where nothing limits the time.
+
+    A region that makes many native calls asks once a run, and calls the check between them.
+    """
     return _current.get()
 
 

@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ort_py.contracts import FrameResources
-from ort_py.contracts.running_time import current_check
 from ort_py.errors import InvalidArgument
 from ort_py.execution.admission import admitted
 from ort_py.execution.workspace import Workspace
@@ -105,7 +104,7 @@ class Frame:
 
         def make(admit: Any) -> RegionInstance:
             stream, threads = self.streams.get(step.device), self.program.plan.threads
-            return step.region.instantiate(FrameResources(stream, threads, admit, current_check, self.shared))
+            return step.region.instantiate(FrameResources(stream, threads, admit, self.shared))
 
         instance = admitted(step.admissions, make, declines=step.stand_in is not None)
         self._instances.append((step.device, instance))

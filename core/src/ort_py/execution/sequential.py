@@ -9,7 +9,7 @@ import operator
 import time
 from typing import TYPE_CHECKING, Any
 
-from ort_py.contracts.running_time import checking_time, current_check
+from ort_py.contracts.running_time import checking_time, current_time_check
 from ort_py.errors import ExecutionError, InvalidArgument, KernelInputError, Location, OrtPyError
 from ort_py.planning.plan import Step
 
@@ -59,7 +59,7 @@ def _run_watched(frame: Frame) -> None:
     try:
         if trace is None or watch.checks:
             check = watch.check_kernel
-            if current_check() == check:  # a body, in the context of the graph around it
+            if current_time_check() == check:  # a body, in the context of the graph around it
                 _run_checked(frame, watch, trace)
             else:
                 with checking_time(check):

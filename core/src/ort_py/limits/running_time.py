@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ort_py.contracts.running_time import TimeCheck, current_check, is_checked
+from ort_py.contracts.running_time import TimeCheck, current_time_check, is_checked
 from ort_py.errors import LimitError
 
 _PART_SECONDS = 0.06
@@ -43,7 +43,7 @@ def in_checked_parts(grain: int, fn: Callable[[int, int], None]) -> Callable[[in
     Args:
         grain: Minimum number of rows of a part.
     """
-    check = current_check()
+    check = current_time_check()
     if check is None:
         return fn
     return partial(_parts, check, max(1, grain), fn)

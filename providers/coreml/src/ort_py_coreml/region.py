@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from ort_py.contracts import CompiledRegion, FrameResources, RegionInstance, RunDeclined
+from ort_py.contracts import CompiledRegion, FrameResources, RegionInstance, RunDeclined, current_time_check
 from ort_py.errors import EPFail
 from ort_py.platform.forks import notify_after_fork
 from ort_py_coreml.artifact import Border, pack
@@ -60,7 +60,7 @@ class CoreMLRegion(CompiledRegion):
 
     def instantiate(self, frame: FrameResources) -> RegionInstance:
         """Return a frame's state."""
-        return _Instance(self, frame.time_check)
+        return _Instance(self)
 
     def predict(self, feeds: Mapping[str, Array], check: Callable[[], None] | None) -> Mapping[str, Array]:
         """Run once, when no other thread does.
@@ -92,9 +92,8 @@ class CoreMLRegion(CompiledRegion):
 class _Instance(RegionInstance):
     """A frame's state of a region."""
 
-    def __init__(self, region: CoreMLRegion, time_check: Callable[[], Callable[[], None] | None]) -> None:
+    def __init__(self, region: CoreMLRegion) -> None:
         self._region = region
-        self._time_check = time_check
         self._feeds: dict[str, Array] = {}
         self._wanted: Sequence[Array | None] = ()
 
@@ -114,7 +113,7 @@ class _Instance(RegionInstance):
     def __call__(self) -> Sequence[Any]:
         """Run, and copy the results to where they are wanted, or have to have another type."""
         feeds, self._feeds = self._feeds, {}
-        found = self._region.predict(feeds, self._time_check())
+        found = self._region.predict(feeds, current_time_check())
         results: list[Array] = []
         for number, (wanted, kind) in enumerate(zip(self._wanted, self._region.border.results, strict=True)):
             result = np.asarray(found[f"out{number}"])

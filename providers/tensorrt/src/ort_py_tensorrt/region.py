@@ -9,7 +9,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from ort_py.contracts import Array, CompiledRegion, FrameResources, RegionInstance, RegionView
+from ort_py.contracts import Array, CompiledRegion, FrameResources, RegionInstance, RegionView, current_time_check
 from ort_py.errors import EPFail
 from ort_py.lazy_dataclass import dataclass
 from ort_py_cuda.capture import CapturedRuns, Capturing
@@ -200,7 +200,6 @@ class _Instance(RegionInstance):
     def __init__(self, region: EngineRegion, frame: FrameResources) -> None:
         self._region = region
         self._stream = frame.stream
-        self._time_check = frame.time_check
         self._lease: _Lease | None = None
         self._inputs: Sequence[Array] = ()
         self._outputs: Sequence[Array | None] = ()
@@ -219,7 +218,7 @@ class _Instance(RegionInstance):
         module = cupy()
         inputs = [one if one.flags.c_contiguous else module.ascontiguousarray(one) for one in self._inputs]
         outputs, self._inputs, self._outputs = self._outputs, (), ()
-        engine = self._region.engine_for(tuple([tuple(one.shape) for one in inputs]), self._time_check())
+        engine = self._region.engine_for(tuple([tuple(one.shape) for one in inputs]), current_time_check())
         lease = self._lease
         if lease is None or lease.engine is not engine:
             self.close()

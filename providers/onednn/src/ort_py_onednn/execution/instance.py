@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ort_py.contracts import RegionInstance, RequiredOutputs, RunDeclined
+from ort_py.contracts import RegionInstance, RequiredOutputs, RunDeclined, current_time_check
 from ort_py.errors import EPFail, LimitError
 from ort_py_onednn.binding._dnnl import ffi
 from ort_py_onednn.binding.calls import Call, CallList, Repeated
@@ -189,7 +189,7 @@ class DnnlInstance(RegionInstance):
     Args:
         region: The region.
         threads: Threads of a run.
-        admit, time_check: See `FrameResources`.
+        admit: See `FrameResources`.
     """
 
     def __init__(
@@ -197,11 +197,9 @@ class DnnlInstance(RegionInstance):
         region: DnnlRegion,
         threads: int,
         admit: Admit | None = None,
-        time_check: Callable[[], Callable[[], None] | None] = lambda: None,
     ) -> None:
         self._region = region
         self._admit = admit
-        self._time_check = time_check
         self._threads = max(1, threads)
         self._pace = Pace()
         self._looked_at = region.looked_at
@@ -245,7 +243,7 @@ class DnnlInstance(RegionInstance):
             self._shapes = shapes
         form = self._form
         assert form is not None
-        if form.long and self._time_check() is not None:
+        if form.long and current_time_check() is not None:
             raise RunDeclined(form.long, early=True)
         pointers = form.calls.pointers
         for number, places in form.inputs:
@@ -277,7 +275,7 @@ class DnnlInstance(RegionInstance):
         assert form is not None, "bind() comes before the call"
         if form.restore >= 0:
             form.calls.words[form.restore] = self._max_threads()
-        check = self._time_check()
+        check = current_time_check()
         if check is not None:
             self._run_watched(form, check)
         elif form.judged:

@@ -122,7 +122,7 @@ class DnnlRegion(CompiledRegion):
 
     def instantiate(self, frame: FrameResources) -> RegionInstance:
         """A frame's state."""
-        return DnnlInstance(self, frame.threads, frame.admit, frame.time_check)
+        return DnnlInstance(self, frame.threads, frame.admit)
 
     def plan(self, shapes: Shapes, threads: int) -> KeptPlan:
         """The plan for shapes of the inputs, made where it is new.
