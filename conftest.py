@@ -6,6 +6,7 @@ one. Without `-m`, pytest runs everything it is pointed at.
 
 from __future__ import annotations
 
+import gc
 import os
 import re
 import zlib
@@ -33,6 +34,9 @@ WHOLE = frozenset({"test_operator_version"})
 
 _SLOWER = re.compile(rf"^pytestmark = .*\bmark\.({'|'.join(SLOWER_TIERS)})\b", re.MULTILINE)
 """How a whole module is marked; some of them take seconds to import."""
+
+_FEW_FROZEN = 1000
+"""Objects that may be frozen where the tests are not: the interpreter freezes some itself."""
 
 _ROOT = Path(__file__).parent
 
@@ -80,6 +84,17 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> Iterator[None]:
         elif len(calls) > LONG_TABLE and metafunc.function.__name__ not in WHOLE:
             share = 3
         calls[:] = [call for call in calls if not _place(call.id) % share] or calls[:1]
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup() -> None:
+    """Keep the tests themselves out of garbage collections: looking at all of them takes a third of a second.
+
+    A test that unfreezes its heap unfreezes everything, so this is checked before each test.
+    """
+    if not gc.get_freeze_count() > _FEW_FROZEN:
+        gc.collect()
+        gc.freeze()
 
 
 @pytest.hookimpl(wrapper=True)

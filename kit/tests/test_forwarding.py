@@ -50,6 +50,7 @@ def _pytest(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
 
 
+@pytest.mark.nightly  # the other tests of this module say the same of the imports
 def test_the_old_command_collects_the_kit(tmp_path: Path) -> None:
     """``pytest --pyargs ort_py.testing`` has the kit's options and its tests, in a folder whose conftest.py names the
     plug-in by its old name."""

@@ -31,8 +31,8 @@ BEHAVIOURS = {
 """What the fake device does, and in how many cases it must have taken part for the test to mean anything."""
 
 
-NIGHTLY = {"own regions", "library kernels"}
-"""The two others show in less time what these show."""
+NIGHTLY = {"library regions", "library kernels"}
+"""The two others show in a third of the time most of what these show."""
 
 
 @pytest.fixture(

@@ -30,6 +30,7 @@ def test_seeds_find_nothing(work: str, count: int, settings: dict[str, object]) 
 
 
 @pytest.mark.slow
+@pytest.mark.redundant(one_in=3)  # one command, which gives its option to each kind of search
 @pytest.mark.parametrize("work", ["graphs", "mutants", "attacks"])
 def test_searches_take_providers(work: str) -> None:
     """With a provider that does not exist, no session is made: each search says so in its own way."""

@@ -18,6 +18,8 @@ pytestmark = pytest.mark.packaging
 
 FOLDERS = sorted(file.parent.name for file in (ROOT / "plugins-example").glob("*/pyproject.toml"))
 NEEDS_A_COMPILER = {"native-region"}
+NIGHTLY = {"hello-provider"}
+"""Examples that other tests install, and put through the kit, too."""
 
 MODEL = """
 import json, numpy as np, onnx.parser, ort_py as ort
@@ -55,7 +57,9 @@ def examples(tested: Environment, tmp_path_factory: pytest.TempPathFactory) -> E
     return tested
 
 
-@pytest.mark.parametrize("folder", FOLDERS)
+@pytest.mark.parametrize(
+    "folder", [pytest.param(one, marks=pytest.mark.nightly) if one in NIGHTLY else one for one in FOLDERS]
+)
 def test_its_tests_pass(examples: Environment, folder: str, tmp_path: Path) -> None:
     """Away from the sources, so that it is the installed package that is tested."""
     if folder in NEEDS_A_COMPILER and shutil.which("cc") is None:

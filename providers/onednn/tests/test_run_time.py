@@ -13,7 +13,7 @@ import pytest
 import ort_py
 from ort_py.errors import LimitError
 
-LENGTH = 60
+LENGTH = 40
 CHAIN = " ".join(f"v{index + 1} = MatMul(v{index}, w)" for index in range(LENGTH))
 
 
@@ -25,7 +25,7 @@ def test_a_long_region_ends_when_the_time_is_over() -> None:
     )
     options = ort_py.SessionOptions()
     options.intra_op_num_threads = 1
-    feeds = {"v0": np.zeros((2048, 1024), np.float32), "w": np.zeros((1024, 1024), np.float32)}
+    feeds = {"v0": np.zeros((512, 1024), np.float32), "w": np.zeros((1024, 1024), np.float32)}
     model = onnx.parser.parse_model(text).SerializeToString()
     with ort_py.InferenceSession(model, options, providers=["CPUExecutionProvider"]) as free:
         start = time.perf_counter()

@@ -92,7 +92,7 @@ def test_every_wrong_provider_has_its_check() -> None:
     assert {f"{name}ExecutionProvider" for name in CAUGHT} == set(PROVIDERS) - {"SoundExecutionProvider"}
 
 
-@pytest.mark.slow  # every check
+@pytest.mark.nightly  # every check, which sound providers pass in `tests/kit` too
 def test_the_sound_one_passes(pytester: pytest.Pytester) -> None:
     """The base class of the faulty ones is right, so the kit finds exactly the injected defect."""
     outcomes = judged(pytester, "Sound").parseoutcomes()
