@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from ort_py.errors import InvalidArgument, LimitError
 from ort_py_array.attention import core, plain
-from ort_py_array.attention.core import Rule, attend, split_heads
+from ort_py_array.attention.core import Rule, attend, grown, split_heads
 from ort_py_kit.kernel_runner import LocalKernelContext, make_node_spec
 from ort_py_kit.tolerances import assert_close
 
@@ -401,3 +401,14 @@ def test_rows_of_overflowing_scores_are_nan(many: bool, boolean: bool, monkeypat
     given = mask if boolean else np.where(mask, 0, -np.inf).astype(np.float32)
     y, _ = attend(context(), q, k, np.ones((1, 1, 2, 1), np.float32), Rule(1.0), mask=given)
     np.testing.assert_array_equal(y.reshape(-1), [np.nan, 1, 0])
+
+
+@pytest.mark.parametrize("held", [0, 1, 2])
+def test_the_present_is_contiguous(held: int) -> None:
+    """Also behind a past of one row, whose layout is as much that of new heads, a view of columns, as its own."""
+    ctx = context()
+    past, new = sample((1, 3, held, 4), np.float32, 0), split_heads(ctx, sample((1, 5, 12), np.float32, 1), 3)
+    present = grown(ctx, past, new)
+    assert present.flags.c_contiguous
+    np.testing.assert_array_equal(present[:, :, :held], past)
+    np.testing.assert_array_equal(present[:, :, held:], new)

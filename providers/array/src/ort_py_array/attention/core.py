@@ -70,21 +70,22 @@ def split_heads(ctx: KernelContext, x: Array, heads: int) -> Array:
 
 
 def grown(ctx: KernelContext, past: Array, new: Array) -> Array:
-    """The whole past with the new rows behind it; both of one type, ``(batch, heads, rows, size)``.
+    """The whole past with the new rows behind it, C-contiguous; both of one type, ``(batch, heads, rows, size)``.
 
     Raises:
         LimitError: The present would pass the session's limits.
     """
     held = past.shape[2]
+    shape = (*past.shape[:2], held + new.shape[2], past.shape[3])
     if past.size + new.size > LARGE:
-        shape = (*past.shape[:2], held + new.shape[2], past.shape[3])
         ctx.check_allocation(shape, past.dtype)
         if past.size > LARGE_PART and new.shape[:2] == past.shape[:2] and new.shape[3] == past.shape[3]:
             present = ctx.xp.empty(shape, past.dtype)
             assign(ctx, present[:, :, :held], past)
             assign(ctx, present[:, :, held:], new)
             return present
-    return ctx.xp.concatenate((past, new), axis=2)
+    # New heads are often a view of columns, and without `out` the result would lie in memory as that does.
+    return ctx.xp.concatenate((past, new), axis=2, out=ctx.xp.empty(shape, past.dtype))
 
 
 def attend(
