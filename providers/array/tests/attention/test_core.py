@@ -403,6 +403,18 @@ def test_rows_of_overflowing_scores_are_nan(many: bool, boolean: bool, monkeypat
     np.testing.assert_array_equal(y.reshape(-1), [np.nan, 1, 0])
 
 
+@pytest.mark.parametrize("packed", [False, True])
+@pytest.mark.parametrize("many", [False, True])
+def test_means_of_the_largest_values_are_finite(many: bool, packed: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Weights add up to 1, so no result is larger than the largest value."""
+    if many:
+        monkeypatch.setattr(core, "fits", lambda *_: False)
+    q, k = np.zeros((1, 2, 3, 4), np.float32), np.zeros((1, 2, 5, 4), np.float32)
+    v = np.full((1, 2, 5, 4), 3e38, np.float32)
+    y, _ = attend(context(), q, k, v, Rule(1.0), packed=packed)
+    assert_close(y, np.full((1, 3, 8) if packed else (1, 2, 3, 4), 3e38, np.float32))
+
+
 @pytest.mark.parametrize("held", [0, 1, 2])
 def test_the_present_is_contiguous(held: int) -> None:
     """Also behind a past of one row, whose layout is as much that of new heads, a view of columns, as its own."""

@@ -404,11 +404,20 @@ class _Problem:
                 scores = self._rounded(_through(xp, scores, kind).astype(wide, copy=False))
             if rule.stage == "probabilities":
                 self._keep(at, scores)
-        lead, count = scores.shape[:4], scores.shape[4]
-        y = xp.matmul(scores.reshape((lead[0], lead[1], lead[2] * lead[3], count)), v).reshape((*lead, v.shape[3]))
-        if not early:
+        y = self._mixed(scores, v)
+        if not early and not xp.isfinite(y).all().item():
+            # Sums of values that are nearly as large as they can be overflow, unless their weights add up to 1.
+            scores /= total
+            y = self._mixed(scores, v)
+        elif not early:
             y /= total
         self.y[at] = y
+
+    def _mixed(self, weights: Array, v: Array) -> Array:
+        """Values times weights."""
+        lead, count = weights.shape[:4], weights.shape[4]
+        flat = weights.reshape((lead[0], lead[1], lead[2] * lead[3], count))
+        return self.ctx.xp.matmul(flat, v).reshape((*lead, v.shape[3]))
 
 
 def _mask_part(mask: Array, place: _Place, rows: range, keys: tuple[int, int]) -> Array:

@@ -116,10 +116,6 @@ def plain_attention(
     total = scores.sum(3, None, None, True)
     if not seen:
         total += xp.equal(total, 0)  # 0 / 1 for rows that see no key
+    scores /= total  # before the product, whose sums would overflow where values are nearly as large as they can be
     y = xp.matmul(scores.reshape(shape), v).reshape((batch, heads, rows, values))
-    if not packed or rows == 1:  # one row lies in memory as it has to
-        y /= total
-        return y.reshape((batch, rows, heads * values)) if packed else y
-    joined = xp.empty((batch, rows, heads, values), q.dtype)
-    xp.divide(y, total, out=joined.swapaxes(1, 2))
-    return joined.reshape((batch, rows, heads * values))
+    return y.swapaxes(1, 2).reshape((batch, rows, heads * values)) if packed else y
