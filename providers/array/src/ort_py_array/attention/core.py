@@ -405,7 +405,7 @@ class _Problem:
             if rule.stage == "probabilities":
                 self._keep(at, scores)
         y = self._mixed(scores, v)
-        if not early and not xp.isfinite(y).all().item():
+        if not early and not xp.all(xp.isfinite(y)).item():
             # Sums of values that are nearly as large as they can be overflow, unless their weights add up to 1.
             scores /= total
             y = self._mixed(scores, v)
