@@ -113,6 +113,25 @@ def test_matmul_n_bits_of_batches_and_flat_parameters() -> None:
     np.testing.assert_array_equal(contrib("MatMulNBits", flat, N=8, K=64, bits=4, block_size=16)[0], y.reshape(2, 3, 8))
 
 
+@pytest.mark.parametrize("place", ["input", "scale", "last scale"])
+@pytest.mark.parametrize("m", [1, 12])
+@pytest.mark.parametrize("zeros", ["", "packed", "float"])
+@pytest.mark.parametrize("k", [64, 50])
+@pytest.mark.parametrize("bits", [4, 8])
+def test_infinities(bits: int, k: int, zeros: str, m: int, place: str) -> None:
+    """They reach the results that they reach with dequantised weights, with the same signs."""
+    inputs = _inputs(m, 8, k, bits, 16, zeros)
+    if place == "input":
+        inputs[0][0, 3] = np.inf
+    else:
+        inputs[2][2, 0 if place == "scale" else -1] = np.inf
+        inputs[0] = np.abs(inputs[0])
+    with np.errstate(invalid="ignore"):
+        expected = (inputs[0][:, None].astype(np.float64) * _dequantized(inputs, k, bits, 16)).sum(2)
+        (y,) = contrib("MatMulNBits", inputs, N=8, K=k, bits=bits, block_size=16)
+    np.testing.assert_allclose(y, expected, rtol=1e-4, atol=1e-4)
+
+
 @pytest.mark.parametrize("m", [2, 7])
 def test_weights_of_several_parts(m: int) -> None:
     """More weights than are unpacked at once."""

@@ -91,11 +91,21 @@ class PackedMatrix:
 
     def times(self, ctx: KernelContext, x: Array) -> Array:
         """``x @ W.T``, float32, for a float32 matrix `x` (its columns as they are, padding left out)."""
-        xp = ctx.xp
+        xp, columns = ctx.xp, x.shape[1]
         x = self._padded(xp, x)
         few = self.groups is None and (x.shape[0] <= _FEW or self.scales.shape[1] == 1)
-        product = self._by_block(xp, x) if few else self._by_row(xp, x)
+        product = self._by_block_if_finite(xp, x, columns) if few else self._by_row(xp, x, columns)
         return times_in_parts(ctx, (self.packed.shape[0], self.width), x.shape[0], product)
+
+    def _by_block_if_finite(self, xp: Any, x: Array, columns: int) -> Callable[[int, int], Array]:
+        """Products by block, but by row where the former may have subtracted an infinity from another."""
+        by_block = self._by_block(xp, x)
+
+        def product(start: int, stop: int) -> Array:
+            found = by_block(start, stop)
+            return found if xp.all(xp.isfinite(found)).item() else self._by_row(xp, x, columns)(start, stop)
+
+        return product
 
     def _padded(self, xp: Any, x: Array) -> Array:
         if x.shape[1] == self.width:
@@ -104,8 +114,9 @@ class PackedMatrix:
         wider[:, : x.shape[1]] = x
         return wider
 
-    def _by_row(self, xp: Any, x: Array) -> Callable[[int, int], Array]:
+    def _by_row(self, xp: Any, x: Array, columns: int) -> Callable[[int, int], Array]:
         """Products with dequantised weights: the first elements of all bytes, then the second ones, and so on."""
+        padded = columns < self.width
         each, size = 8 // self.bits, self.packed.shape[1]
         ordered = xp.swapaxes(x.reshape((-1, size, each)), 1, 2).reshape((-1, each * size)) if each > 1 else x
         middle = 1 << (self.bits - 1)
@@ -121,6 +132,8 @@ class PackedMatrix:
                 if shift is not None:
                     xp.subtract(weights[:, place], shift(place), out=weights[:, place])
                 xp.multiply(weights[:, place], scale(place), out=weights[:, place])
+                if padded:  # 0 times what an infinite scale makes of the padding would be NaN
+                    weights[:, place, -(-(columns - place) // each) :] = 0
             return xp.matmul(ordered, weights.reshape((stop - start, each * size)).T)
 
         return product
