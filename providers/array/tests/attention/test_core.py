@@ -424,3 +424,15 @@ def test_the_present_is_contiguous(held: int) -> None:
     assert present.flags.c_contiguous
     np.testing.assert_array_equal(present[:, :, :held], past)
     np.testing.assert_array_equal(present[:, :, held:], new)
+
+
+@pytest.mark.parametrize("many", [False, True])
+@pytest.mark.parametrize("values", [1, 2])
+def test_packed_results_are_contiguous(values: int, many: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where heads of one column could be joined without moving anything."""
+    if many:
+        monkeypatch.setattr(core, "fits", lambda *_: False)
+    q, k = (sample((2, 3, rows, 4), np.float32, rows) for rows in (2, 5))
+    y, _ = attend(context(), q, k, sample((2, 3, 5, values), np.float32, 1), Rule(1.0), packed=True)
+    assert y.shape == (2, 2, 3 * values)
+    assert y.flags.c_contiguous

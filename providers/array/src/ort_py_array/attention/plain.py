@@ -118,4 +118,4 @@ def plain_attention(
         total += xp.equal(total, 0)  # 0 / 1 for rows that see no key
     scores /= total  # before the product, whose sums would overflow where values are nearly as large as they can be
     y = xp.matmul(scores.reshape(shape), v).reshape((batch, heads, rows, values))
-    return y.swapaxes(1, 2).reshape((batch, rows, heads * values)) if packed else y
+    return xp.ascontiguousarray(y.swapaxes(1, 2)).reshape((batch, rows, heads * values)) if packed else y
