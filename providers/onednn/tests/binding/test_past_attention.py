@@ -261,6 +261,16 @@ def test_scales(scale: float) -> None:
     Case(scale=scale, past=MOST).check()
 
 
+@pytest.mark.parametrize("size", [16, 20])
+def test_scores_that_are_finite_with_their_factor(size: int) -> None:
+    """Products of queries and keys overflow without it."""
+    case = Case(size=size, scale=2.0**-10)
+    for code in (Argument.SRC, Argument.WEIGHTS, Argument.SRC_1):
+        case.arrays[code] *= 1e20
+    assert np.all(np.isfinite(case.run()[0]))
+    case.check()
+
+
 def test_no_result_depends_on_the_number_of_threads() -> None:
     case = Case(heads=8, groups=8, rows=17, size=64, each=64, past=50)
     for one, other in zip(case.run(1), case.run(3), strict=True):

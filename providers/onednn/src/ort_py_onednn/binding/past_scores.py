@@ -1,6 +1,7 @@
 """The first step of attention to a past: the scores of all rows of a piece, eight keys at a time.
 
-The frame says where queries, keys and scores are. Masks and biases come later, in `past_softmax`.
+The frame says where queries, keys and scores are. Queries are scaled, not scores: a product of large numbers that is
+scaled to a finite score may overflow by itself. Masks and biases come later, in `past_softmax`.
 """
 
 from __future__ import annotations
@@ -89,7 +90,7 @@ def _score_row(a: Assembler) -> None:
     a.compare_whole(RAX, RCX)
     none = a.jump_if("at least")
     chunk = a.size
-    a.read(8, At(RSI, 0, RAX))
+    a.do("vmulps", 8, 14, At(RSI, 0, RAX))
     for one, register in enumerate(_POINTERS):
         a.do("vfmadd231ps", one, 8, At(register, 0, RAX))
     a.add_number(RAX, 32)
@@ -99,6 +100,7 @@ def _score_row(a: Assembler) -> None:
     a.compare_whole(RAX, At(RBP, Word.KEY_BYTES))
     whole = a.jump_if("at least")
     a.read_part(8, 15, At(RSI, 0, RAX))
+    a.do("vmulps", 8, 8, 14)
     for one, register in enumerate(_POINTERS):
         a.read_part(9, 15, At(register, 0, RAX))
         a.do("vfmadd231ps", one, 8, 9)
@@ -110,6 +112,5 @@ def _score_row(a: Assembler) -> None:
     a.join_halves(1, 0, 4, 0x20)
     a.join_halves(0, 0, 4, 0x31)
     a.do("vaddps", 0, 0, 1)
-    a.do("vmulps", 0, 0, 14)
     a.move(RDI, At(RDX, OF_SCORES))
     a.write(0, At(RDI, 0, RBX))
