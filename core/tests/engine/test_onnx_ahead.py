@@ -46,7 +46,9 @@ def test_the_table_can_be_used_after_it() -> None:
 def test_no_thread_is_left_when_a_session_exists(tmp_path: Path) -> None:
     path = tmp_path / "model.onnx"
     path.write_bytes(model_bytes(typed_identity("float[2]")))
-    code = AHEAD + "import sys; ort_py.InferenceSession(sys.argv[1])\nprint([one.name for one in threading.enumerate()])"
+    code = (
+        AHEAD + "import sys; ort_py.InferenceSession(sys.argv[1])\nprint([one.name for one in threading.enumerate()])"
+    )
     assert "ort-py onnx" not in answer(code, str(path))
 
 

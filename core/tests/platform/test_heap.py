@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import textwrap
+from pathlib import Path
 
 import pytest
 
@@ -80,3 +81,33 @@ def test_other_systems_are_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     assert not heap.keep_freed_memory()
     assert not heap.give_back()
     heap._keep.cache_clear()
+
+
+_FLAGS = """
+def asked_for_huge_pages():
+    with open("/proc/self/smaps") as file:
+        return any(line.startswith("VmFlags:") and " hg" in line for line in file)
+before = asked_for_huge_pages()
+"""
+
+needs_huge_pages = pytest.mark.skipif(
+    not Path("/sys/kernel/mm/transparent_hugepage/enabled").exists(), reason="the system has no huge pages to give"
+)
+
+
+@needs_glibc
+@needs_huge_pages
+def test_the_heap_asks_for_huge_pages() -> None:
+    """It takes no memory before something is written to them."""
+    code = "start = resident()\nkeep_freed_memory()\nprint(before, asked_for_huge_pages(), resident() - start < 4)"
+    assert _answer(_FLAGS + code) == "False True True"
+
+
+@needs_glibc
+@needs_huge_pages
+def test_a_process_with_limited_addresses_gets_no_more_heap_than_it_needs() -> None:
+    code = """
+    resource.setrlimit(resource.RLIMIT_AS, (1 << 34, 1 << 34))
+    print(keep_freed_memory(), asked_for_huge_pages())
+    """
+    assert _answer(_FLAGS + textwrap.dedent(code)) == "True False"

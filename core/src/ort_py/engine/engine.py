@@ -159,6 +159,8 @@ class Engine:
     # -- building ----------------------------------------------------------------------------------------------
 
     def _build(self, source: GivenModel) -> None:
+        if self.options.enable_cpu_mem_arena:
+            keep_freed_memory()
         with paused_collection():
             if self.cache.is_empty:
                 onnx_ahead.begin()
@@ -228,8 +230,6 @@ class Engine:
         return model, assembled
 
     def _assembler_of(self, model: Model) -> Assembler:
-        if self.options.enable_cpu_mem_arena:
-            keep_freed_memory()
         providers, compiler = self.providers, self.cache.compiler
         self.recovery.planning_for(providers.in_use)
         return Assembler(

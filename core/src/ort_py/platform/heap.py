@@ -3,6 +3,9 @@
 glibc returns the top of the heap to the system whenever a large array is freed, and the next one of the same size costs
 page faults again: creating an array of 2 MB takes forty times as long as using it. Arrays come from NumPy, so this is
 the one place to change that. Only glibc has the calls; elsewhere nothing is done. This module knows no session.
+
+A session is made of thousands of small pieces, and the system takes 2 µs on a virtual machine for each page that they
+reach first. It takes a fifth of that where it may give huge pages, so the heap asks for them ahead.
 """
 
 from __future__ import annotations
@@ -14,9 +17,11 @@ import sys
 import threading
 from typing import Any
 
+from ort_py.platform.headroom import addresses_limited
+
 _MIB = 1 << 20
 
-_TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3
+_TRIM_THRESHOLD, _TOP_PAD, _MMAP_THRESHOLD = -1, -2, -3
 """Numbers of mallopt's parameters, from glibc's ``malloc.h``."""
 
 _KEPT = 256 * _MIB
@@ -24,6 +29,16 @@ _KEPT = 256 * _MIB
 
 _FROM_HEAP = 32 * _MIB
 """Arrays below this size come from the heap, the most that glibc allows; larger ones are mapped and unmapped."""
+
+_AHEAD = 32 * _MIB
+"""Addresses that the heap gets at once, for huge pages: enough for a small model and its runs. Those that nothing is
+written to take no memory."""
+
+_USUAL_PAD = 128 << 10
+"""What glibc adds to each request of more heap."""
+
+_HUGE_PAGE = 2 * _MIB
+_MADV_HUGEPAGE = 14
 
 _CHOSEN_ELSEWHERE = ("MALLOC_TRIM_THRESHOLD_", "MALLOC_MMAP_THRESHOLD_", "MALLOC_TOP_PAD_", "GLIBC_TUNABLES")
 """Environment variables by which an operator has decided about the heap."""
@@ -47,7 +62,21 @@ def _keep() -> bool:
     library = _glibc()
     if library is None or any(name in os.environ for name in _CHOSEN_ELSEWHERE):
         return False
-    return bool(library.mallopt(_MMAP_THRESHOLD, _FROM_HEAP) and library.mallopt(_TRIM_THRESHOLD, _KEPT))
+    kept = bool(library.mallopt(_MMAP_THRESHOLD, _FROM_HEAP) and library.mallopt(_TRIM_THRESHOLD, _KEPT))
+    if kept and not addresses_limited():
+        _use_huge_pages(library)
+    return kept
+
+
+def _use_huge_pages(library: Any) -> None:
+    """Enlarge the heap at once, and let the system use huge pages for what is new, which it may refuse."""
+    begin = library.sbrk(0)
+    library.mallopt(_TOP_PAD, _AHEAD)
+    library.free(library.malloc(_MIB))  # no array of this size is mapped any more, so the heap may have to grow
+    library.mallopt(_TOP_PAD, _USUAL_PAD)
+    begin, end = -(-begin // _HUGE_PAGE) * _HUGE_PAGE, library.sbrk(0) // _HUGE_PAGE * _HUGE_PAGE
+    if begin < end:  # other threads than the first have heaps elsewhere
+        library.madvise(begin, end - begin, _MADV_HUGEPAGE)
 
 
 def give_back() -> bool:
@@ -65,5 +94,8 @@ def _glibc() -> Any:
     if not (hasattr(library, "mallopt") and hasattr(library, "malloc_trim")):
         return None
     library.mallopt.argtypes = (ctypes.c_int, ctypes.c_int)
-    library.malloc_trim.argtypes = (ctypes.c_size_t,)
+    library.malloc_trim.argtypes = library.malloc.argtypes = (ctypes.c_size_t,)
+    library.malloc.restype = library.sbrk.restype = ctypes.c_void_p
+    library.free.argtypes, library.sbrk.argtypes = (ctypes.c_void_p,), (ctypes.c_ssize_t,)
+    library.madvise.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
     return library
