@@ -196,8 +196,11 @@ def _load(path: str) -> Any:
         return opened(path)
     from ort_py_onednn.binding._dnnl import ffi
     from ort_py_onednn.binding.joined import Joined
+    from ort_py_onednn.binding.resident import release
 
-    return Joined(ffi.dlopen(path, os.RTLD_NOW | os.RTLD_LOCAL | os.RTLD_NODELETE))
+    opened = Joined(ffi.dlopen(path, os.RTLD_NOW | os.RTLD_LOCAL | os.RTLD_NODELETE))
+    release(path)
+    return opened
 
 
 def _opened(path: str) -> Library | Missing:
