@@ -415,15 +415,6 @@ def test_beside_other_threads_the_interpreter_imports_each_module(package: Packa
     assert {"archived.top", "archived.low"} <= set(entered)
 
 
-def test_beside_a_thread_that_imports_nothing_modules_are_run_before(
-    monkeypatch: pytest.MonkeyPatch, package: Package, entered: list[str]
-) -> None:
-    monkeypatch.setattr(sys, "_current_frames", lambda: {1: None, 2: None})
-    monkeypatch.setattr(bytecode, "quiet_threads", {2})
-    chained(package, {"top": "import archived.low", "low": ""})
-    assert {name for name in entered if "module" not in name} == {"archived.inner", "archived.top"}
-
-
 def test_finders_that_came_before_keep_what_a_module_imports(
     alone: None, package: Package, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -166,7 +166,7 @@ class BytecodeArchive:
         threads, nothing needs to be locked.
         """
         first, last = self._entries[name][6:8]
-        if first == last or self not in sys.meta_path or len(sys._current_frames().keys() - quiet_threads) > 1:
+        if first == last or len(sys._current_frames()) > 1 or self not in sys.meta_path:
             return
         asked_first = [finder for finder in sys.meta_path[: sys.meta_path.index(self)] if finder not in _BUILT_IN]
         modules = sys.modules
@@ -243,9 +243,6 @@ def _takes(finder: Any, name: str, path: Iterable[str]) -> bool:
     except Exception:
         return True
 
-
-quiet_threads: set[int] = set()
-"""Identities of threads that import nothing: modules are run without locks beside them."""
 
 _archives: list[BytecodeArchive] = []
 _codes: dict[str, CodeType] = {}

@@ -2,7 +2,8 @@
 
 When first asked for an operator, onnx's native library describes all thousand of them, which takes longer than reading
 a small model and needs no interpreter. So a session that is going to read a model lets a thread begin with it, and
-chooses its providers meanwhile. Whoever asks for an operator before the table is complete waits for that thread.
+chooses its providers meanwhile. Whoever asks for an operator before the table is complete waits for that thread, which
+runs nothing but the library's function.
 
 Only Linux's name of the function is known here. Elsewhere, and where addresses are limited (a thread in the library
 cannot report that there is no memory), the table is filled when it is first needed.
@@ -11,12 +12,9 @@ cannot report that there is no memory), the table is filled when it is first nee
 from __future__ import annotations
 
 import ctypes
-import os
 import sys
-import threading
 from importlib.machinery import PathFinder
 
-from ort_py.bytecode import quiet_threads
 from ort_py.platform.forks import notify_around_fork
 from ort_py.platform.headroom import addresses_limited
 
@@ -30,7 +28,8 @@ class OnnxAhead:
 
     def __init__(self) -> None:
         self._begun = False
-        self._thread: threading.Thread | None = None
+        self._thread: ctypes.c_ulong | None = None
+        self._library: ctypes.CDLL | None = None
 
     def begin(self) -> None:
         """Begin, unless that happened before or the process has imported onnx."""
@@ -39,24 +38,28 @@ class OnnxAhead:
         self._begun = True
         if not sys.platform.startswith("linux") or "onnx" in sys.modules or addresses_limited():
             return
-        path = _library()
+        path = _native_part()
         if not path:
             return
-        notify_around_fork(self)
-        thread = threading.Thread(target=_fill, args=(path,), name="ort-py onnx")
         try:
-            thread.start()
-        except RuntimeError:  # no more threads can be had
+            self._library = ctypes.CDLL(path)
+            fill = getattr(self._library, _FILL, None)
+            create = ctypes.CDLL(None).pthread_create
+        except (OSError, AttributeError):  # whoever imports it says what is wrong
             return
-        self._thread = thread
-        quiet_threads.add(thread.ident or 0)
+        if fill is None:
+            return
+        notify_around_fork(self)
+        thread = ctypes.c_ulong()
+        # A thread that the interpreter does not know never waits for it, and modules need no locks beside it.
+        if create(ctypes.byref(thread), None, fill, None) == 0:
+            self._thread = thread
 
     def end(self) -> None:
         """Wait until the table is full."""
         thread, self._thread = self._thread, None
         if thread is not None:
-            thread.join()
-            quiet_threads.discard(thread.ident or 0)
+            ctypes.CDLL(None).pthread_join(thread, None)
 
     def before_fork(self) -> None:
         """The calling thread is about to fork."""
@@ -72,19 +75,9 @@ class OnnxAhead:
 onnx_ahead = OnnxAhead()
 
 
-def _library() -> str:
-    """The file of the native library; ``""`` if it is not found. Nothing is imported."""
+def _native_part() -> str:
+    """The file of onnx's native library; ``""`` if it is not found. Nothing is imported."""
     package = PathFinder.find_spec("onnx")
     folders = package and package.submodule_search_locations
     native = PathFinder.find_spec("onnx.onnx_cpp2py_export", folders) if folders else None
     return (native and native.origin) or ""
-
-
-def _fill(path: str) -> None:
-    process = ctypes.CDLL(None)
-    process.dlopen.restype, process.dlopen.argtypes = ctypes.c_void_p, (ctypes.c_char_p, ctypes.c_int)
-    handle = process.dlopen(os.fsencode(path), os.RTLD_NOW)  # `ctypes.CDLL` would hold the interpreter meanwhile
-    fill = getattr(ctypes.CDLL(path, handle=handle), _FILL, None) if handle else None
-    if fill is not None:
-        fill.restype = None
-        fill()
