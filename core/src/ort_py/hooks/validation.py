@@ -19,9 +19,17 @@ HOOK_NAMES: tuple[str, ...] = tuple(sorted(name for name in vars(specs) if name.
 """Every hook there is."""
 
 
+class _Manager(pluggy.PluginManager):
+    def parse_hookspec_opts(self, module_or_class: Any, name: str) -> Any:
+        """The options of a hook's specification. Nothing in a module of ours is computed when it is asked for, so it
+        is not looked at as strangers' objects are, which takes a millisecond.
+        """
+        return getattr(vars(module_or_class).get(name), f"{self.project_name}_spec", None)
+
+
 def new_pluggy_manager() -> pluggy.PluginManager:
     """A pluggy manager that knows ort-py's hooks and no plug-in."""
-    manager = pluggy.PluginManager(specs.PROJECT)
+    manager = _Manager(specs.PROJECT)
     manager.add_hookspecs(specs)
     return manager
 

@@ -63,8 +63,8 @@ class DnnlProvider(IExecutionProvider):
             graph,
             small=self._claim_small,
             computed=computed_types(library),
-            converted=converted_types(),
-            grows=product_type(self._precision, library) == F32 and has_past_attention(library),
+            converted=converted_types,
+            grows=lambda: product_type(self._precision, library) == F32 and has_past_attention(library),
         )
 
     def group_refusal(self, nodes: Sequence[NodeSpec], graph: GraphView) -> str | None:

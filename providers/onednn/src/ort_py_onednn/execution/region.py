@@ -98,6 +98,8 @@ class DnnlRegion(CompiledRegion):
         self._real = frozenset(
             name for name, kind in kinds.items() if kind is not None and ELEMENTS.get(kind) in FLOATING
         )
+        for kind in dict.fromkeys(operation.kind for operation in self.operations):
+            LOWERINGS[kind]  # imported now: while a session is made, modules are imported in less time
         self._uses = _uses(self.operations, self.outputs)
         made = {name: MadeWeight(array) for name, array in fused.constants.items() if name in self._uses}
         for name, one in fused.derived.items():

@@ -6,7 +6,7 @@ faster than a region's call. It does not depend on how a region is compiled.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from ort_py.contracts import Capability, Claim, ClaimKind, GraphView, NodeSpec, Refusal, convex_groups
 from ort_py.dtypes import DataType
@@ -39,8 +39,8 @@ def capability(
     *,
     small: bool = False,
     computed: frozenset[DataType] = FLOATING,
-    converted: frozenset[DataType] = FLOATING,
-    grows: bool = False,
+    converted: Callable[[], frozenset[DataType]] = lambda: FLOATING,
+    grows: Callable[[], bool] = lambda: False,
 ) -> Capability:
     """The provider's answer.
 
@@ -48,8 +48,8 @@ def capability(
         graph: The graph.
         small: Take groups too that do not pay.
         computed: Floating types that this CPU computes in.
-        converted: Floating types that it converts.
-        grows: Whether it computes attention to a past.
+        converted: Floating types that it converts; asked for where a graph converts.
+        grows: Whether it computes attention to a past; likewise.
     """
     refusals: list[Refusal] = []
     able: set[int] = set()
@@ -57,7 +57,7 @@ def capability(
     reasons: dict[int, str] = {}
     every = graph.nodes[:]
     for node in every:
-        reason = refusal(node, graph, following) or _unfit(node, converted if node.op_type == "Cast" else computed)
+        reason = refusal(node, graph, following) or _unfit(node, converted() if node.op_type == "Cast" else computed)
         if reason is None:
             able.add(node.index)
         else:
@@ -85,14 +85,14 @@ def capability(
     return Capability(tuple(claims), tuple(refusals))
 
 
-def _with_past(graph: GraphView, able: set[int], *, grows: bool) -> dict[int, str]:
+def _with_past(graph: GraphView, able: set[int], *, grows: Callable[[], bool]) -> dict[int, str]:
     """Why attention to a past stays outside, and what makes the bias of its scores, by node."""
     refused: dict[int, str] = {}
     for index in sorted(able):
         node = graph.nodes[index]
         if not has_present(node):
             continue
-        if not grows:
+        if not grows():
             refused[index] = _NO_CODE
             continue
         makers = _makers(graph, bias_of(node))
