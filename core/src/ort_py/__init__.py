@@ -10,12 +10,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ort_py import bytecode
+from ort_py.collection import paused_collection
 from ort_py.homes import HOMES
 from ort_py.lazy_names import lazy_names
 from ort_py.onnx_version import refuse_older
 
-refuse_older()
-bytecode.open_archive(__spec__)
+with paused_collection(stays=True):  # else all that was imported before, such as NumPy, is looked through now
+    refuse_older()
+    bytecode.open_archive(__spec__)
 
 __version__ = "0.1.0"
 

@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from ort_py.collection import paused_collection
 from ort_py.contracts import CompiledRegion, FrameResources, RegionInstance, RegionView, ValueSpec, check_time
 from ort_py.dtypes import DataType, numpy_dtype
 from ort_py.errors import EPFail
@@ -156,7 +157,7 @@ class DnnlRegion(CompiledRegion):
     def _planned(self, shapes: Shapes, threads: int) -> Plan:
         leave_room()
         try:
-            with Generation(threads) as generation:
+            with paused_collection(stays=True), Generation(threads) as generation:
                 return self._walked(shapes, threads, generation)
         except Unimplemented as error:
             raise Refused(
