@@ -58,6 +58,7 @@ OPEN_TO_PLUGINS = {
     "errors",
     "dtypes",
     "devices",
+    "collection",
     "files",
     "hashing",
     "installed",

@@ -6,7 +6,7 @@ slower and finds nothing.
 
 Python collects old objects when a quarter of them are new since it last did. Objects that were made while it was off
 are not in its count, so that graphs of closed sessions would stay for good. They are counted here instead, and
-collected by the same rule.
+collected by the same rule. Plug-ins may import this module.
 """
 
 from __future__ import annotations
