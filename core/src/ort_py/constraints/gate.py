@@ -39,10 +39,11 @@ class Gate:
         reads: Numbers of the inputs whose elements decide shapes.
         output_dtypes: Element type of each output; None where it is not a tensor.
         largest: Bytes of the largest value whose size no input decides, and its name.
+        facts: The region, as far as the gate keeps it.
     """
 
     def __init__(self, view: RegionView, record: Mapping[str, Any] | None = None) -> None:
-        self._facts = facts = RegionFacts(view)
+        self.facts = facts = RegionFacts(view)
         self.output_dtypes: tuple[np.dtype[Any] | None, ...] = tuple(
             numpy_dtype(value.type.data_type) if isinstance(value.type, TensorType) else None for value in view.outputs
         )
@@ -71,7 +72,7 @@ class Gate:
             "programs": [one.record() for one in self._programs],
             "reads": self.reads,
             "largest": self.largest,
-            "constants": self._facts.constants,
+            "constants": self.facts.constants,
         }
 
     def answers_on(self, device: Device) -> bool:
@@ -120,12 +121,12 @@ class Gate:
             ),
             (biggest, name),
             empty,
-            next((self._facts.nodes[node].op_type for node, condition in symbolic.late if registers[condition]), ""),
+            next((self.facts.nodes[node].op_type for node, condition in symbolic.late if registers[condition]), ""),
             0 if symbolic.work is None else registers[symbolic.work],
         )
 
     def refusal(self, node: int, text: str) -> KernelInputError:
-        spec = self._facts.nodes[node]
+        spec = self.facts.nodes[node]
         return KernelInputError(
             f"The inputs of a node violate a constraint of its operator: {text}.",
             where=spec.location,
@@ -135,17 +136,17 @@ class Gate:
 
     def location(self, node: int) -> Location:
         """Place of a node of the region."""
-        return self._facts.nodes[node].location
+        return self.facts.nodes[node].location
 
     def _empty_input(self, arrays: Sequence[Any]) -> str:
         """Name of the first input without elements, ``""`` for none."""
-        return next((name for name, array in zip(self._facts.names, arrays, strict=True) if 0 in array.shape), "")
+        return next((name for name, array in zip(self.facts.names, arrays, strict=True) if 0 in array.shape), "")
 
     def _admit_numbers(self, arrays: Sequence[Any]) -> Admission:
         """The same for arrays that are not what the model's types promised: a walk over their numbers."""
         from ort_py.constraints.gate_walk import walk_numbers  # a session from the cache seldom needs the table
 
-        found = walk_numbers(self._facts, arrays)
+        found = walk_numbers(self.facts, arrays)
         if not isinstance(found, Admission):
             raise self.refusal(found.node, found.text)
         return replace(found, empty=self._empty_input(arrays) or found.empty)

@@ -18,7 +18,7 @@ from ort_py.constraints.program import CONTENT_LIMIT
 from ort_py.constraints.scope import Dims, Tensor
 from ort_py.constraints.sizes import Amount, ProgramRecorder, Size, is_known
 from ort_py.constraints.trace import ConstraintFinding, Requirement, Trace, trace
-from ort_py.dtypes import TensorType, numpy_dtype
+from ort_py.dtypes import Shape, TensorType, numpy_dtype
 from ort_py.lazy_dataclass import dataclass
 
 
@@ -50,12 +50,12 @@ def walk(facts: RegionFacts) -> Walked:
     again = _walked(facts, ProgramRecorder(), sized=True)[1] if found.unsized else found
     programs = []
     if inputs is not None:
-        programs.append(_compiled(recorder, inputs, found, read))
+        programs.append(compiled(recorder, inputs, found, read))
         if _promises_squares(facts):
             recorder = ProgramRecorder()
             inputs, loose, loosely_read = _walked(facts, recorder, named=False)
             if inputs is not None and not loose.violations and len(loose.unchecked) == len(found.unchecked):
-                programs.append(_compiled(recorder, inputs, loose, loosely_read))
+                programs.append(compiled(recorder, inputs, loose, loosely_read))
                 read |= loosely_read
     return Walked(
         tuple(programs),
@@ -120,25 +120,15 @@ def _walked(
             tensors.append(tensor)
             inputs.append(None)
             continue
-        dims: list[int | Size] = []
-        for dim in kind.shape:
-            if isinstance(dim, int):
-                dims.append(dim)
-                continue
-            size = None if dim is None else symbols.get(dim)
-            if size is None:
-                size = recorder.input(natural=True)
-                if dim not in (None, "?") and named:
-                    symbols[dim] = size
-            dims.append(size)
+        dims = symbolic(kind.shape, recorder, symbols, named=named)
         tensor = Tensor(tuple(dims), kind.data_type, border=place)
         count = _short(dims) if kind.data_type in READ_TYPES else None
         if count is not None:
             first = [recorder.input() for _ in range(count)]
             tensor.elements = _reader(first, place, read)
-            inputs.append(Input(_encoded(dims), first[0].register if first else None, count))
+            inputs.append(Input(encoded(dims), first[0].register if first else None, count))
         else:
-            inputs.append(Input(_encoded(dims)))
+            inputs.append(Input(encoded(dims)))
         tensors.append(tensor)
     unknown = partial(recorder.input, natural=True) if sized else None
     found = trace(facts.nodes, tensors, facts.names, facts.outputs, facts.array, unknown)
@@ -154,7 +144,30 @@ def _largest(found: Trace) -> tuple[int, str]:
     )
 
 
-def _encoded(dims: Sequence[int | Size]) -> tuple[int, ...]:
+def symbolic(
+    shape: Shape, recorder: ProgramRecorder, symbols: dict[str, Size], *, named: bool = True
+) -> list[int | Size]:
+    """The sizes of a declared shape: numbers, and inputs of the program, one for each name.
+
+    Args:
+        symbols: The inputs of the names that were met before; names that are new are added.
+        named: Whether equal names mean equal sizes.
+    """
+    dims: list[int | Size] = []
+    for dim in shape:
+        if isinstance(dim, int):
+            dims.append(dim)
+            continue
+        size = None if dim is None else symbols.get(dim)
+        if size is None:
+            size = recorder.input(natural=True)
+            if dim not in (None, "?") and named:
+                symbols[dim] = size
+        dims.append(size)
+    return dims
+
+
+def encoded(dims: Sequence[int | Size]) -> tuple[int, ...]:
     """Sizes, and the complements of the numbers of the program's inputs."""
     return tuple(dim if isinstance(dim, int) else ~dim.register for dim in dims)
 
@@ -182,7 +195,7 @@ def _ranked(recorder: ProgramRecorder, inputs: list[Input | None], place: int) -
 
     def with_rank(rank: int) -> Dims:
         dims = tuple(recorder.input(natural=True) for _ in range(rank))
-        inputs[place] = Input(_encoded(dims))
+        inputs[place] = Input(encoded(dims))
         return dims
 
     return with_rank
@@ -205,7 +218,7 @@ def _of_array(place: int, kind: Any, array: Any) -> Tensor:
     return tensor
 
 
-def _compiled(recorder: ProgramRecorder, inputs: list[Input], found: Trace, read: set[int]) -> GateProgram:
+def compiled(recorder: ProgramRecorder, inputs: Sequence[Input], found: Trace, read: set[int]) -> GateProgram:
     """The program of what a walk left to the run."""
     results: list[Amount] = []
 

@@ -137,12 +137,12 @@ def trace(
         return known
 
     for number, node in enumerate(nodes):
-        made = _checked(node, number, [tensor(value) for value in node.inputs], found)
+        made = constrained(node, number, [tensor(value) for value in node.inputs], found)
         for place, value in enumerate(node.outputs):
             if value is None:
                 continue
             one = made[place] if place < len(made) else None
-            result = _result(one, value)
+            result = result_of(one, value)
             if not _is_sized(result):
                 found.unsized.append(
                     ConstraintFinding(number, f"the size of '{value.name}' depends on the data of a run")
@@ -164,11 +164,14 @@ def examine(
     inputs = [None if value is None else _constant(value, constant) for value in node.inputs]
     if unknown is not None:
         inputs = [one if one is None or _is_sized(one) else _sized(one, unknown) for one in inputs]
-    _checked(node, 0, inputs, found)
+    constrained(node, 0, inputs, found)
     return found
 
 
-def _checked(node: NodeSpec, number: int, inputs: list[Tensor | None], found: Trace) -> Sequence[Tensor | Dims | None]:
+def constrained(
+    node: NodeSpec, number: int, inputs: list[Tensor | None], found: Trace
+) -> Sequence[Tensor | Dims | None]:
+    """Walk one node of several: add to a trace what it demands, and return what is known of its outputs."""
     constraint = CONSTRAINTS.get((node.domain, node.op_type))
     if constraint is None:
         found.unchecked.append(ConstraintFinding(number, "the table of constraints lacks its operator"))
@@ -187,7 +190,8 @@ def _checked(node: NodeSpec, number: int, inputs: list[Tensor | None], found: Tr
     return ()
 
 
-def _result(made: Tensor | Dims | None, value: ValueSpec) -> Tensor:
+def result_of(made: Tensor | Dims | None, value: ValueSpec) -> Tensor:
+    """A tensor of the declared type with what a constraint knows of it."""
     if made is None:
         kind = value.type
         rank = len(kind.shape) if isinstance(kind, TensorType) and kind.shape is not None else None

@@ -12,7 +12,7 @@ import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -51,14 +51,15 @@ class Frame:
         instructions: Instructions of the next run: the program's, or those that `chooser` chose.
         chooser: Chooses the instructions of the next run; None where there is nothing to choose.
         signature: Shapes of the inputs that the instructions were chosen for, None where the next run chooses again.
+        shape_results: Results of the next run that follow from its shapes, where its instructions take them.
         arena: Memory of planned values, made on first use.
         context: Context of the frame's instructions: NumPy's floating-point warnings are off in it, as ONNX has none,
             and the caller's own settings are not touched. Entering it costs a tenth of `np.errstate`.
     """
 
     __slots__ = (
-        *("_children", "_instances", "arena", "chooser", "context", "instructions", "program", "signature", "slots"),
-        *("shared", "streams", "thread", "watch"),
+        *("_children", "_instances", "arena", "chooser", "context", "instructions", "program", "shape_results"),
+        *("shared", "signature", "slots", "streams", "thread", "watch"),
     )
 
     def __init__(self, program: Program, parent: Frame | None = None) -> None:
@@ -70,6 +71,7 @@ class Frame:
         self.instructions = program.instructions
         self.chooser: Callable[[Frame], None] | None = None if program.runs.over else choose_planned
         self.signature: Signature | None = None
+        self.shape_results: Sequence[Any] = ()
         self.arena: Arena | None = None
         self._children: list[Frame] = []
         self._instances: list[tuple[Device, RegionInstance]] = []
@@ -120,6 +122,7 @@ class Frame:
         """Let the kernels make all arrays in the next run, or in all runs of a signature."""
         self.instructions = self.program.instructions
         self.signature = signature
+        self.shape_results = ()
         del self.slots[len(self.program.plan.template) :]
 
     def run_into_arena(self, planned: PlannedRun, signature: Signature, kept: set[MemoryPlan]) -> None:
@@ -186,8 +189,8 @@ class Frame:
 
 def choose_planned(frame: Frame) -> None:
     """Choose the instructions of the next run of a frame by the shapes in its slots."""
-    if frame.watch is not None and frame.watch.bounds_memory:
-        # Arrays that are alive are counted, so nothing may be reserved in advance.
+    if frame.watch is not None and (frame.watch.bounds_memory or frame.shape_results):
+        # Arrays that are alive are counted, so nothing may be reserved in advance, and each step is looked at.
         frame.run_plainly()
         return
     slots, runs = frame.slots, frame.program.runs
@@ -215,6 +218,12 @@ def _switch(frame: Frame, signature: Signature) -> None:
         recording = runs.recording(signature, frame.slots, frame.program.peak_of_body)
         if recording is not None:
             frame.instructions = recording
+    elif choice.results is not None and frame.watch is None and None not in signature:
+        # Watched runs execute each step: their profile and their limits are those of the steps.
+        found = choice.results.of(signature, frame.slots)
+        if found is not None:
+            frame.shape_results = found
+            frame.instructions = choice.results.instructions
 
 
 class FramePool:

@@ -20,6 +20,7 @@ from ort_py.planning.reuse import ReusingStep, may_reuse, reusing_steps
 from ort_py.platform.forks import ProcessLock
 
 if TYPE_CHECKING:
+    from ort_py.execution.shape_results import ShapeResults
     from ort_py.planning.memory_plan import MemoryPlan
 
 Signature: TypeAlias = tuple[Any, ...]
@@ -53,12 +54,14 @@ class Choice(NamedTuple):
         planned: The planned run, None where the kernels make all arrays.
         record: Whether to record the run, in order to plan the next ones.
         final: Whether later runs of the signature need not ask again.
+        results: Gives results that follow from the shapes; None where nothing does, or planned runs keep them anyway.
         plans: All memory plans whose arrays are worth keeping.
     """
 
     planned: PlannedRun | None
     record: bool
     final: bool
+    results: ShapeResults | None
     plans: set[MemoryPlan]
 
 
@@ -104,6 +107,9 @@ class PlannedRuns:
         self._credit = _MOST_CREDIT
         self._last: Signature | None = None
         self._unsteady: set[int] = set()
+        self._results: ShapeResults | None = None
+        self._asks_shapes = captured is None and reuses_memory
+        self._pays = False
         self._reuses = reuses_memory
         self._reusing: list[ReusingStep] | None = None if reuses_memory else []
         # Results of plug-ins' kernels are checked when a run is recorded, so new signatures are recorded.
@@ -133,7 +139,8 @@ class PlannedRuns:
             else:
                 planned = None
                 record = self._recorded < _AT_ONCE or self._met.pop(signature, self) is None
-                record = record and (self._credit >= _COST or signature == self._last)
+                gains = self._pays or self._results is None or self._checked
+                record = record and ((gains and self._credit >= _COST) or signature == self._last)
                 if not record:
                     self._met[signature] = None
                     if len(self._met) > _REMEMBERED:
@@ -141,7 +148,21 @@ class PlannedRuns:
                 self._recorded += record
                 self._credit -= _COST * record
             self._last = signature
-            return Choice(planned, record, known, {one.plan for one in self._plans.values() if one is not None})
+            if self._asks_shapes and self._recorded >= _AT_ONCE and not (record or planned):
+                self._asks_shapes, self._results = False, self._shape_results()
+            plans = {one.plan for one in self._plans.values() if one is not None}
+            return Choice(planned, record, known, self._results, plans)
+
+    def _shape_results(self) -> ShapeResults | None:
+        """Find what follows from the shapes alone: where shapes differ from run to run, and not for the first few."""
+        from ort_py.planning.shape_program import shape_program
+
+        found = shape_program(self._plan)
+        if found is None:
+            return None
+        from ort_py.execution.shape_results import ShapeResults
+
+        return ShapeResults(self._plan, self._instructions, found)
 
     def recording(
         self, signature: Signature, slots: Slots, peak_of_body: Callable[[int], int]
@@ -181,6 +202,7 @@ class PlannedRuns:
             if unsteady is not self._unsteady:
                 return  # another thread found out more meanwhile
             self._plans[key] = planned
+            self._pays = planned is not None and bool(planned.plan.values)
             if len(self._plans) > _MOST_PLANS:
                 del self._plans[next(iter(self._plans))]
             self.over = planned is None and not (self._reusing and self.asked) and not self._checked

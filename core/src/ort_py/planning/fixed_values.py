@@ -21,17 +21,26 @@ def is_deterministic(op_type: str, domain: str) -> bool:
     return not domain and not op_type.startswith(_RANDOM)
 
 
-def steps_fixed_by_shapes(plan: ExecutionPlan, steady: Iterable[int], unsteady: Collection[int] = ()) -> frozenset[int]:
+def steps_fixed_by_shapes(
+    plan: ExecutionPlan, steady: Iterable[int], unsteady: Collection[int] = (), known: Collection[int] = ()
+) -> frozenset[int]:
     """Numbers of the steps that make the same in runs in which `steady` slots of inputs hold these shapes, and so do
-    all results whose shapes are read, but those of `unsteady` steps: whoever keeps results looks at these shapes."""
+    all results whose shapes are read, but those of `unsteady` steps: whoever keeps results looks at these shapes.
+
+    Args:
+        known: Slots of which it is known otherwise that they hold the same.
+    """
     classes, shaped = AliasClasses(plan), set(steady)
     unsafe, given = classes.escaping | classes.leaving, {value.slot for value in plan.inputs}
-    known = {NONE_SLOT, *(slot for slot, one in enumerate(plan.template) if one is not None and slot not in given)}
+    fixed = {*known, NONE_SLOT, *(slot for slot, one in enumerate(plan.template) if one is not None and slot not in given)}
     found: set[int] = set()
     for number, step in enumerate(plan.steps):
-        reads = shaped if reads_shape(step) else known
-        if _is_repeatable(step) and all(slot in reads or slot in known for slot in step.inputs):
-            known.update(step.outputs)
+        reads = shaped if reads_shape(step) else fixed
+        if _is_repeatable(step) and (
+            all(slot in reads or slot in fixed for slot in step.inputs)
+            or (step.outputs and all(slot in known for slot in step.outputs))
+        ):
+            fixed.update(step.outputs)
             if unsafe.isdisjoint(map(classes.of, step.outputs)):
                 found.add(number)
         if number not in unsteady:

@@ -1,0 +1,133 @@
+"""Results that follow from the shapes of a run's inputs: computed by a program of whole numbers, and remembered.
+
+Runs of a set of shapes take them from here instead of executing the steps that make them. What cannot be said in this
+way, and each step that would fail, is left to the plan's own steps, which give the errors. Comes after
+`planning.shape_program`, which finds these steps; `frame` hands the results to a run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ort_py.execution.compile_plan import compile_step
+from ort_py.platform.forks import ProcessLock
+
+if TYPE_CHECKING:
+    from ort_py.execution.instructions import Instruction, Slots
+    from ort_py.planning.plan import ExecutionPlan
+    from ort_py.planning.shape_program import ShapeProgram
+
+_LARGE_BYTES = 256 << 10
+"""Bytes of a result from which on the time of a step is not its overhead, and its memory better goes at once."""
+
+_MOST_BYTES, _OVERHEAD = 8 << 20, 4 << 10
+"""Bytes of all results that are remembered, and what is counted for a set of shapes besides."""
+
+_NEW = object()
+
+
+class ShapeResults:
+    """Results of a plan's steps that depend on shapes alone, by signature. Shared by threads.
+
+    Attributes:
+        instructions: A run that has them.
+    """
+
+    def __init__(self, plan: ExecutionPlan, plain: Sequence[Instruction], found: ShapeProgram) -> None:
+        self._found = found
+        self._contents = _by_type(found)
+        self._left = [compile_step(replace(plan.steps[number], release=())) for number in found.left]
+        made = {slot for number in found.replaced for slot in plan.steps[number].outputs}
+        self._written = [*(one.slot for one in found.contents)]
+        self._written += [slot for number in found.left for slot in plan.steps[number].outputs]
+        self.instructions = list(plain)
+        for number in found.replaced:
+            released = [slot for slot in plan.steps[number].release if slot not in made]
+            self.instructions[number] = partial(_release, released) if released else _nothing
+        first = min(found.replaced)
+        self.instructions[first] = partial(_place, found.results, self.instructions[first])
+        self._known: dict[Any, Sequence[Any] | None] = {}
+        self._bytes = 0
+        self._lock = ProcessLock()
+
+    def of(self, signature: Any, slots: Slots) -> Sequence[Any] | None:
+        """The results for a set of shapes, None where the plan's steps have to say them.
+
+        Args:
+            slots: Slots of the frame, its inputs in place.
+        """
+        results = self._known.get(signature, _NEW)
+        if results is _NEW:
+            results = self._made(slots)
+            size = _bytes_of(results)
+            with self._lock.held():
+                self._known[signature] = results
+                self._bytes += size
+                while self._bytes > _MOST_BYTES:
+                    self._bytes -= _bytes_of(self._known.pop(next(iter(self._known))))
+        return results  # type: ignore[return-value]  # it is not _NEW
+
+    def _made(self, slots: Slots) -> Sequence[Any] | None:
+        found = self._found
+        numbers = found.program.numbers([slots[slot] for slot in found.inputs])
+        if numbers is None:
+            return None
+        registers = found.program.program.run(numbers)
+        if not all([registers[one.condition] for one in found.program.predicates]):
+            return None
+        if any([registers[count] * itemsize > _LARGE_BYTES for count, itemsize, _ in found.program.values]):
+            return None
+        try:
+            self._write(registers, slots)
+            for instruction in self._left:
+                instruction(slots)
+            return [slots[slot] for slot in found.results]
+        except Exception:  # noqa: BLE001 - the step fails again where the plan has it, and says so
+            return None
+        finally:
+            for slot in self._written:
+                slots[slot] = None
+
+    def _write(self, registers: Sequence[int], slots: Slots) -> None:
+        """Make arrays of the program's results: one for each element type, of which the values are parts."""
+        for dtype, places, parts in self._contents:
+            whole = np.array([registers[place] for place in places], dtype)
+            for slot, first, last, shape in parts:
+                part = whole[first:last]
+                slots[slot] = part if len(shape) == 1 else part.reshape(shape)
+
+
+def _by_type(found: ShapeProgram) -> list[tuple[Any, list[int], list[tuple[int, int, int, tuple[int, ...]]]]]:
+    """For each element type the registers of all elements, and (slot, first, last, shape) of each value among them."""
+    types: dict[Any, tuple[list[int], list[tuple[int, int, int, tuple[int, ...]]]]] = {}
+    for content, registers in zip(found.contents, found.program.outputs, strict=True):
+        assert registers is not None, "what the program computes is known"
+        places, parts = types.setdefault(content.dtype, ([], []))
+        parts.append((content.slot, len(places), len(places) + len(registers), content.shape))
+        places.extend(registers)
+    return [(dtype, *both) for dtype, both in types.items()]
+
+
+def _bytes_of(results: Sequence[Any] | None) -> int:
+    return _OVERHEAD + sum(getattr(one, "nbytes", 0) for one in results or ())
+
+
+def _place(results: Sequence[int], then: Instruction, s: Slots) -> None:
+    """Put the results into their slots, and do what the first of the replaced steps has to do besides."""
+    for slot, result in zip(results, s[0].shape_results, strict=True):
+        s[slot] = result
+    then(s)
+
+
+def _release(released: Sequence[int], s: Slots) -> None:
+    for slot in released:
+        s[slot] = None
+
+
+def _nothing(s: Slots) -> None:
+    """Do what is left of a step whose results are there and that was the last to read nothing of the run's."""

@@ -1,0 +1,227 @@
+"""The part of a plan that depends on the shapes of its inputs alone, with a program of whole numbers for most of it.
+
+The walk through the constraints of operators that makes the gate of a region follows sizes, and lists of numbers made
+of them. Here it goes through the steps of a plan. What it follows to the end, the program computes; positions, masks and
+other long results are left to their steps. Comes after `fixed_values`; `execution.shape_results` runs what is found.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from ort_py.constraints.gate_program import GateProgram, Input
+from ort_py.constraints.gate_walk import compiled, encoded, symbolic
+from ort_py.constraints.scope import Dims, Tensor, content_of
+from ort_py.constraints.sizes import ProgramRecorder, Size, is_known, product
+from ort_py.constraints.trace import Trace, constrained, result_of, trace
+from ort_py.dtypes import DataType, TensorType, numpy_dtype
+from ort_py.lazy_dataclass import dataclass
+from ort_py.planning.fixed_values import reads_shape, steps_fixed_by_shapes
+from ort_py.planning.plan import NONE_SLOT, ContiguousStep, ExecutionPlan, KernelStep, RegionStep, Step
+
+_WHOLE = frozenset({DataType.INT64, DataType.INT32, DataType.BOOL})
+"""Types of numbers that a program computes exactly as kernels do. Those that would wrap around fail a condition."""
+
+_FEWEST = 6
+"""Steps that depend on shapes alone, from which on a program is worth its making."""
+
+
+@dataclass(frozen=True, slots=True)
+class Content:
+    """A value that the program computes: the slot that holds it, its element type, and its shape."""
+
+    slot: int
+    dtype: np.dtype[Any]
+    shape: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ShapeProgram:
+    """The steps of a plan that depend on shapes alone.
+
+    Attributes:
+        program: Its outputs are the elements of the `contents`, its values are what the `left` steps make, and its
+            predicates say that no step would fail, and that no number would wrap around.
+        inputs: Slots of the values whose shapes the program reads.
+        left: Numbers of the steps that have to be run, in order, with the contents in their slots.
+        replaced: Numbers of all steps whose results follow.
+        results: Slots of the results that other steps read.
+    """
+
+    program: GateProgram
+    inputs: tuple[int, ...]
+    contents: tuple[Content, ...]
+    left: tuple[int, ...]
+    replaced: frozenset[int]
+    results: tuple[int, ...]
+
+
+def shape_program(plan: ExecutionPlan) -> ShapeProgram | None:
+    """Find what depends on the shapes of a main plan's inputs alone; None where that is little."""
+    steady = {value.slot for value in plan.inputs if isinstance(value.type, TensorType)}
+    candidates = steps_fixed_by_shapes(plan, steady)
+    if len(candidates) < _FEWEST:
+        return None
+    walk = _Walk(plan, candidates)
+    replaced = steps_fixed_by_shapes(plan, steady, range(len(plan.steps)), walk.contents)
+    if len(replaced) < _FEWEST:
+        return None
+    read = {slot for number, step in enumerate(plan.steps) if number not in replaced for slot in step.inputs}
+    wanted, left = set(read), []
+    for number in sorted(replaced, reverse=True):
+        step = plan.steps[number]
+        if not wanted.isdisjoint(step.outputs) and not walk.contents.keys() >= set(step.outputs):
+            wanted.update(step.inputs)
+            left.append(number)
+    left.reverse()
+    made = [slot for number in sorted(replaced) for slot in plan.steps[number].outputs if slot in wanted]
+    contents = [slot for slot in made if slot in walk.contents]
+    return ShapeProgram(
+        walk.program(contents, left),
+        tuple(walk.slots),
+        tuple(walk.contents[slot] for slot in contents),
+        tuple(left),
+        replaced,
+        tuple(slot for slot in made if slot in read),
+    )
+
+
+class _Walk:
+    """The walk through the steps that make some results, and through those that the shapes in them come from.
+
+    Attributes:
+        contents: What a program can compute, by slot.
+        slots: Slots of the inputs of the program.
+    """
+
+    def __init__(self, plan: ExecutionPlan, numbers: Iterable[int]) -> None:
+        self._plan = plan
+        self._recorder = ProgramRecorder()
+        self._found = Trace()
+        self._tensors: dict[int, Tensor] = {}
+        self._makers: dict[int, int] = {}
+        self._inputs: list[Input] = []
+        self.contents: dict[int, Content] = {}
+        self.slots: list[int] = []
+        symbols: dict[str, Size] = {}
+        for value in plan.inputs:
+            kind = value.type
+            self._tensors[value.slot] = Tensor()
+            if isinstance(kind, TensorType) and kind.shape is not None:
+                dims = symbolic(kind.shape, self._recorder, symbols)
+                self._tensors[value.slot] = Tensor(tuple(dims), kind.data_type, border=0)
+                self._inputs.append(Input(encoded(dims)))
+                self.slots.append(value.slot)
+        for number in _with_sources(plan, numbers):
+            self._go_through(number, plan.steps[number])
+
+    def program(self, contents: Sequence[int], left: Sequence[int]) -> GateProgram:
+        """The program for the contents of some slots, and for the sizes of what some steps make."""
+        conditions, pending = set(left), [self._makers[slot] for slot in contents]
+        while pending:
+            number = pending.pop()
+            if number not in conditions:
+                conditions.add(number)
+                pending += [self._makers[slot] for slot in self._plan.steps[number].inputs if slot in self._makers]
+        found = Trace()
+        found.requirements = [one for one in self._found.requirements if one.node in conditions]
+        found.outputs = [self._tensors[slot].content for slot in contents]
+        for slot in [slot for number in left for slot in self._plan.steps[number].outputs]:
+            tensor = self._tensors.get(slot, Tensor())
+            if tensor.shape is not None and tensor.data_type is not None:
+                found.values.append((product(tensor.shape), tensor.data_type, ""))
+        return compiled(self._recorder, self._inputs, found, set())
+
+    def _go_through(self, number: int, step: Step) -> None:
+        if isinstance(step, ContiguousStep):
+            source = self._tensors.get(step.inputs[0], Tensor())
+            made = [Tensor(source.shape, source.data_type, source.content)]
+        elif isinstance(step, KernelStep) and step.node is not None:
+            made = self._of_kernel(number, step)
+        elif isinstance(step, RegionStep) and step.admissions is not None:
+            made = self._of_region(step)
+        else:
+            made = []
+        for place, slot in enumerate(step.outputs):
+            tensor = self._tensors[slot] = made[place] if place < len(made) else Tensor()
+            self._makers[slot] = number
+            content = _exact_content(slot, tensor)
+            if content is None:
+                # What follows must not count on numbers that a run may compute otherwise.
+                tensor.content = tensor.constant = None
+                tensor.border = 0  # indices in it are looked at by the steps that read them
+            else:
+                self.contents[slot] = content
+
+    def _of_kernel(self, number: int, step: KernelStep) -> list[Tensor]:
+        node, found = step.node, self._found
+        assert node is not None
+        given = [
+            None if value is None else self._tensor(slot, value.data_type)
+            for slot, value in zip(step.inputs, node.inputs, strict=True)
+        ]
+        doubts = len(found.violations), len(found.unchecked)
+        made = constrained(node, number, given, found)
+        if doubts != (len(found.violations), len(found.unchecked)):
+            made = ()
+        outputs = [value for value in node.outputs if value is not None]
+        places = [place for place, value in enumerate(node.outputs) if value is not None]
+        tensors = [
+            result_of(made[place] if place < len(made) else None, value)
+            for place, value in zip(places, outputs, strict=True)
+        ]
+        if not reads_shape(step) and any(one is not None and one.data_type not in _WHOLE for one in given):
+            for one in tensors:
+                one.content = None
+        return tensors if len(tensors) == len(step.outputs) else []
+
+    def _of_region(self, step: RegionStep) -> list[Tensor]:
+        assert step.admissions is not None
+        facts = step.admissions.gate.facts
+        types = [kind.data_type if isinstance(kind, TensorType) else None for kind in facts.types]
+        given = [self._tensor(slot, kind) for slot, kind in zip(step.inputs, types, strict=True)]
+        shapes = trace(facts.nodes, given, facts.names, facts.outputs, facts.array).outputs
+        return [Tensor(shape, value.data_type) for shape, value in zip(shapes, facts.outputs, strict=True)]
+
+    def _tensor(self, slot: int, data_type: DataType | None) -> Tensor:
+        """The facts about an input of a step: one that was walked over, or a constant."""
+        found = self._tensors.get(slot)
+        if found is None:
+            array = self._plan.template[slot]
+            found = Tensor()
+            if isinstance(array, np.ndarray):
+                found = Tensor(tuple(array.shape), data_type)
+                if data_type in _WHOLE:
+                    found.constant = lambda: array
+            self._tensors[slot] = found
+        return found
+
+
+def _with_sources(plan: ExecutionPlan, numbers: Iterable[int]) -> list[int]:
+    """Some steps, and all those that make what they read, directly or not; in order."""
+    found, wanted = set(numbers), set[int]()
+    for number in range(len(plan.steps) - 1, -1, -1):
+        step = plan.steps[number]
+        if number in found or not wanted.isdisjoint(step.outputs):
+            found.add(number)
+            wanted.update(step.inputs)
+    wanted.discard(NONE_SLOT)
+    return sorted(found)
+
+
+def _exact_content(slot: int, tensor: Tensor) -> Content | None:
+    """What a program can compute of a value: all elements, which are whole numbers."""
+    kind, shape, content = tensor.data_type, tensor.shape, content_of(tensor)
+    if content is None or shape is None or kind not in _WHOLE or not _are_whole(content):
+        return None
+    sizes = tuple(size for size in shape if isinstance(size, int))
+    if len(sizes) != len(shape) or product(sizes) != len(content):
+        return None
+    return Content(slot, numpy_dtype(kind), sizes)
+
+
+def _are_whole(content: Dims) -> bool:
+    return all(isinstance(one, int | Size) and is_known(one) for one in content)
