@@ -8,6 +8,7 @@ their bounds in every run. It does not depend on providers or on how a region ru
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -24,6 +25,12 @@ if TYPE_CHECKING:
     from ort_py.constraints.trace import ConstraintFinding
 
 __all__ = ["Admission", "Gate"]
+
+_ALIKE = 4
+"""New sets of shapes in a row whose common numbers are taken to stay."""
+
+_LONG = 40
+"""Instructions from which on a program is worth being narrowed, which takes as long as ten runs of it."""
 
 
 class Gate:
@@ -63,6 +70,8 @@ class Gate:
         else:
             self._programs = tuple(GateProgram.of_record(one) for one in record["programs"])
             self.reads, self.largest = tuple(record["reads"]), tuple(record["largest"])
+        self._recent: deque[list[Any]] = deque(maxlen=_ALIKE)
+        self._narrowed: tuple[dict[int, int], GateProgram] | None = None
         # A walk over the numbers of a run must not need the graph, which the session lets go of.
         facts.let_go_of_graph(() if record is None else record["constants"])
 
@@ -97,8 +106,27 @@ class Gate:
         for symbolic in self._programs:
             numbers = symbolic.numbers(arrays)
             if numbers is not None:
-                return self._run(symbolic, numbers, arrays)
+                return self._run(self._narrow(symbolic, numbers), numbers, arrays)
         return self._admit_numbers(arrays)
+
+    def _narrow(self, symbolic: GateProgram, numbers: list[Any]) -> GateProgram:
+        """The program for these numbers: a shorter one where most of them were the same in the last few runs."""
+        if len(symbolic.program.code) < _LONG or symbolic is not self._programs[0]:
+            return symbolic
+        if self._narrowed is not None:
+            known, program = self._narrowed
+            if all([numbers[place] == number for place, number in known.items()]):
+                return program
+        recent = self._recent
+        recent.append(numbers)
+        if len(recent) == _ALIKE:
+            known = {place: number for place, number in enumerate(numbers) if all(one[place] == number for one in recent)}
+            recent.clear()
+            if 2 * len(known) >= len(numbers):
+                from ort_py.constraints.narrowing import narrowed  # few sessions see so many shapes
+
+                self._narrowed = known, narrowed(symbolic, known)
+        return symbolic
 
     def _run(self, symbolic: GateProgram, numbers: list[Any], arrays: Sequence[Any]) -> Admission:
         registers = symbolic.program.run(numbers)

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from ort_py.contracts import IStream, RegionInstance
     from ort_py.devices import Device
     from ort_py.execution.arena import Arena
+    from ort_py.execution.instructions import Instruction
     from ort_py.execution.planned_runs import PlannedRun, Signature
     from ort_py.execution.program import Program
     from ort_py.execution.watch import RunWatch
@@ -125,6 +126,13 @@ class Frame:
         self.shape_results = ()
         del self.slots[len(self.program.plan.template) :]
 
+    def run_with_results(self, instructions: list[Instruction], results: Sequence[Any]) -> None:
+        """Let the next run take results that follow from its shapes, and make the others as in a plain run."""
+        self.instructions = instructions
+        self.signature = None
+        self.shape_results = results
+        del self.slots[len(self.program.plan.template) :]
+
     def run_into_arena(self, planned: PlannedRun, signature: Signature, kept: set[MemoryPlan]) -> None:
         """Let the kernels write into the frame's arena in all runs of a signature."""
         plan = self.program.plan
@@ -209,6 +217,11 @@ def _switch(frame: Frame, signature: Signature) -> None:
         frame.chooser = None
         frame.run_plainly()
         return
+    # Watched runs execute each step: their profile and their limits are those of the steps.
+    results = None if frame.watch is not None or None in signature else runs.results
+    if results is not None and (found := runs.results_at_hand(signature)) is not None:
+        frame.run_with_results(results.instructions, found)
+        return
     choice = runs.choice(signature)
     if choice.planned is not None:
         frame.run_into_arena(choice.planned, signature, choice.plans)
@@ -218,12 +231,8 @@ def _switch(frame: Frame, signature: Signature) -> None:
         recording = runs.recording(signature, frame.slots, frame.program.peak_of_body)
         if recording is not None:
             frame.instructions = recording
-    elif choice.results is not None and frame.watch is None and None not in signature:
-        # Watched runs execute each step: their profile and their limits are those of the steps.
-        found = choice.results.of(signature, frame.slots)
-        if found is not None:
-            frame.shape_results = found
-            frame.instructions = choice.results.instructions
+    elif results is not None and (found := results.of(signature, frame.slots)) is not None:
+        frame.run_with_results(results.instructions, found)
 
 
 class FramePool:

@@ -54,14 +54,12 @@ class Choice(NamedTuple):
         planned: The planned run, None where the kernels make all arrays.
         record: Whether to record the run, in order to plan the next ones.
         final: Whether later runs of the signature need not ask again.
-        results: Gives results that follow from the shapes; None where nothing does, or planned runs keep them anyway.
         plans: All memory plans whose arrays are worth keeping.
     """
 
     planned: PlannedRun | None
     record: bool
     final: bool
-    results: ShapeResults | None
     plans: set[MemoryPlan]
 
 
@@ -78,6 +76,7 @@ class PlannedRuns:
         over: There is nothing to plan and nothing more to record: frames need not ask any more.
         high_water: The most bytes that were alive at once in a recorded run.
         largest: (node and operator, bytes) at that moment.
+        results: Gives results that follow from the shapes of a run; None where nothing does, or few shapes were met.
     """
 
     poison: ClassVar[bool] = False
@@ -107,7 +106,7 @@ class PlannedRuns:
         self._credit = _MOST_CREDIT
         self._last: Signature | None = None
         self._unsteady: set[int] = set()
-        self._results: ShapeResults | None = None
+        self.results: ShapeResults | None = None
         self._asks_shapes = captured is None and reuses_memory
         self._pays = False
         self._reuses = reuses_memory
@@ -128,6 +127,15 @@ class PlannedRuns:
         with self._lock.held():
             return [one.plan for one in self._plans.values() if one is not None]
 
+    def results_at_hand(self, signature: Signature) -> Sequence[Any] | None:
+        """Results for a signature that was not the last, where a plan would not give more than these."""
+        if self.results is None or self._pays or signature == self._last:
+            return None
+        found = self.results.known(signature)
+        if found is not None:
+            self._last = signature
+        return found
+
     def choice(self, signature: Signature) -> Choice:
         """Decide how the next run of a signature runs."""
         with self._lock.held():
@@ -139,7 +147,7 @@ class PlannedRuns:
             else:
                 planned = None
                 record = self._recorded < _AT_ONCE or self._met.pop(signature, self) is None
-                gains = self._pays or self._results is None or self._checked
+                gains = self._pays or self.results is None or self._checked
                 record = record and ((gains and self._credit >= _COST) or signature == self._last)
                 if not record:
                     self._met[signature] = None
@@ -149,9 +157,9 @@ class PlannedRuns:
                 self._credit -= _COST * record
             self._last = signature
             if self._asks_shapes and self._recorded >= _AT_ONCE and not (record or planned):
-                self._asks_shapes, self._results = False, self._shape_results()
+                self._asks_shapes, self.results = False, self._shape_results()
             plans = {one.plan for one in self._plans.values() if one is not None}
-            return Choice(planned, record, known, self._results, plans)
+            return Choice(planned, record, known, plans)
 
     def _shape_results(self) -> ShapeResults | None:
         """Find what follows from the shapes alone: where shapes differ from run to run, and not for the first few."""

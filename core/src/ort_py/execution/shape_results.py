@@ -55,6 +55,10 @@ class ShapeResults:
         self._bytes = 0
         self._lock = ProcessLock()
 
+    def known(self, signature: Any) -> Sequence[Any] | None:
+        """The results for a set of shapes, where they are remembered."""
+        return self._known.get(signature)
+
     def of(self, signature: Any, slots: Slots) -> Sequence[Any] | None:
         """The results for a set of shapes, None where the plan's steps have to say them.
 
