@@ -22,7 +22,7 @@ READ_TYPES = frozenset({DataType.INT64, DataType.INT32, DataType.FLOAT, DataType
 """Types of short tensors whose elements may decide shapes."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Admission:
     """The result for a set of shapes that passed the gate.
 
@@ -32,6 +32,7 @@ class Admission:
         empty: Name of an input of the region, or of a value that it makes, that has no elements; ``""`` for none.
         late: Operator with a size in this run as of `NodeScope.note_late`; ``""`` for none.
         work: Multiplications of a run, 0 where they are not known.
+        fits: Whether the region was seen to make such outputs.
     """
 
     outputs: tuple[tuple[int, ...] | None, ...]
@@ -40,6 +41,7 @@ class Admission:
     empty: str
     late: str
     work: float
+    fits: bool = field(default=False, compare=False)
 
 
 class RegionFacts:
@@ -129,28 +131,44 @@ class GateProgram:
     late: tuple[tuple[int, int], ...]
     work: int | None
     reads: tuple[int, ...] = field(default=())
+    _ranks: tuple[int, ...] = field(init=False, repr=False, compare=False)
+    _places: tuple[int, ...] = field(init=False, repr=False, compare=False)
+    _promised: tuple[tuple[int, int], ...] = field(init=False, repr=False, compare=False)
+    _repeated: tuple[tuple[int, int], ...] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        # Where the sizes of all inputs, one after the other, have each of the program's inputs, and what else is known.
+        places, repeated, promised = [-1] * self.program.inputs, [], []
+        dims = [dim for one in self.inputs for dim in one.dims]
+        for place, dim in enumerate(dims):
+            if dim >= 0:
+                promised.append((place, dim))
+            elif places[~dim] < 0:
+                places[~dim] = place
+            else:
+                repeated.append((place, places[~dim]))
+        object.__setattr__(self, "_ranks", tuple([len(one.dims) for one in self.inputs]))
+        object.__setattr__(self, "_places", tuple(places))
+        object.__setattr__(self, "_promised", tuple(promised))
+        object.__setattr__(self, "_repeated", tuple(repeated))
 
     def numbers(self, arrays: Sequence[Any]) -> list[Any] | None:
         """The program's inputs of a run, or None if the arrays do not have the promised types."""
-        numbers: list[Any] = [None] * self.program.inputs
-        for known, array in zip(self.inputs, arrays, strict=True):
-            shape = array.shape
-            if len(shape) != len(known.dims):
+        shapes = [array.shape for array in arrays]
+        if tuple([len(shape) for shape in shapes]) != self._ranks:
+            return None
+        sizes = [size for shape in shapes for size in shape]
+        for place, size in self._promised:
+            if sizes[place] != size:
                 return None
-            for size, dim in zip(shape, known.dims, strict=True):
-                if dim >= 0:
-                    if size != dim:
-                        return None
-                elif numbers[~dim] is None:
-                    numbers[~dim] = size
-                elif numbers[~dim] != size:
-                    return None
+        for place, first in self._repeated:
+            if sizes[place] != sizes[first]:
+                return None
+        numbers = [sizes[place] if place >= 0 else None for place in self._places]
         for place in self.reads:
             known = self.inputs[place]
-            if known.first is None:
-                continue  # a list without elements
-            for offset, value in enumerate(np.asarray(arrays[place]).reshape(-1).tolist()):
-                numbers[known.first + offset] = value
+            if known.first is not None:  # else a list without elements
+                numbers[known.first : known.first + known.count] = np.asarray(arrays[place]).reshape(-1).tolist()
         return numbers
 
     def record(self) -> dict[str, Any]:

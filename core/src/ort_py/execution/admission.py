@@ -95,7 +95,7 @@ class ShapeCheck:
 class AdmittedInstance(RegionInstance):
     """An instance behind its region's gate."""
 
-    __slots__ = ("_admission", "_bind", "_check", "_instance", "_new", "_reads", "_run", "_seen", "_shapes")
+    __slots__ = ("_admission", "_bind", "_check", "_instance", "_reads", "_run", "_seen", "_shapes")
 
     def __init__(self, instance: RegionInstance, check: ShapeCheck) -> None:
         self._instance = instance
@@ -105,7 +105,6 @@ class AdmittedInstance(RegionInstance):
         self._shapes: tuple[tuple[int, ...], ...] | None = None
         self._seen: tuple[bytes, ...] = ()
         self._admission: Admission | None = None
-        self._new = True
 
     def bind(self, inputs: Sequence[Any], outputs: Sequence[Any | None]) -> None:
         """Check what is new about the inputs, then hand them on.
@@ -127,11 +126,12 @@ class AdmittedInstance(RegionInstance):
             EPFail: The region made outputs of other shapes or types than the specification says.
         """
         made = self._run()
-        if self._new:
-            assert self._admission is not None
-            required = self._check.outputs_of(self._admission)
+        admission = self._admission
+        assert admission is not None
+        if not admission.fits:
+            required = self._check.outputs_of(admission)
             required.check([tuple(array.shape) for array in made], [array.dtype for array in made])
-            self._new = False
+            admission.fits = True
         return made
 
     def _admit(self, shapes: tuple[tuple[int, ...], ...], inputs: Sequence[Any]) -> None:
@@ -142,7 +142,6 @@ class AdmittedInstance(RegionInstance):
         self._shapes = None
         self._admission = self._check.admit((shapes, seen), inputs)
         self._shapes, self._seen = shapes, seen
-        self._new = True
 
     def reserved_bytes(self) -> int:
         """Bytes that the provider's instance holds."""

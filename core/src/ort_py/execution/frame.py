@@ -219,9 +219,12 @@ def _switch(frame: Frame, signature: Signature) -> None:
         return
     # Watched runs execute each step: their profile and their limits are those of the steps.
     results = None if frame.watch is not None or None in signature else runs.results
-    if results is not None and (found := runs.results_at_hand(signature)) is not None:
-        frame.run_with_results(results.instructions, found)
-        return
+    if results is not None and runs.takes_results(signature):
+        found = results.of(signature, frame.slots)
+        if found is not None:
+            runs.last = signature
+            frame.run_with_results(results.instructions, found)
+            return
     choice = runs.choice(signature)
     if choice.planned is not None:
         frame.run_into_arena(choice.planned, signature, choice.plans)

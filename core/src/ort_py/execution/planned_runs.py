@@ -76,6 +76,7 @@ class PlannedRuns:
         over: There is nothing to plan and nothing more to record: frames need not ask any more.
         high_water: The most bytes that were alive at once in a recorded run.
         largest: (node and operator, bytes) at that moment.
+        last: The signature that was asked for last.
         results: Gives results that follow from the shapes of a run; None where nothing does, or few shapes were met.
     """
 
@@ -104,15 +105,15 @@ class PlannedRuns:
         self._met: dict[Signature, None] = {}
         self._recorded = 0
         self._credit = _MOST_CREDIT
-        self._last: Signature | None = None
+        self.last: Signature | None = None
         self._unsteady: set[int] = set()
         self.results: ShapeResults | None = None
-        self._asks_shapes = captured is None and reuses_memory
         self._pays = False
         self._reuses = reuses_memory
         self._reusing: list[ReusingStep] | None = None if reuses_memory else []
         # Results of plug-ins' kernels are checked when a run is recorded, so new signatures are recorded.
         self._checked = any(isinstance(step, KernelStep) and step.check is not None for step in plan.steps)
+        self._asks_shapes = captured is None and reuses_memory and not self._checked
         self._lock = ProcessLock()
 
     def found_unsteady(self, number: int) -> None:
@@ -127,14 +128,10 @@ class PlannedRuns:
         with self._lock.held():
             return [one.plan for one in self._plans.values() if one is not None]
 
-    def results_at_hand(self, signature: Signature) -> Sequence[Any] | None:
-        """Results for a signature that was not the last, where a plan would not give more than these."""
-        if self.results is None or self._pays or signature == self._last:
-            return None
-        found = self.results.known(signature)
-        if found is not None:
-            self._last = signature
-        return found
+    def takes_results(self, signature: Signature) -> bool:
+        """Return whether a plan for a signature would not give more than `results`, and there are such: unless it
+        occurs twice in a row, it is not planned then."""
+        return self.results is not None and not self._pays and signature != self.last
 
     def choice(self, signature: Signature) -> Choice:
         """Decide how the next run of a signature runs."""
@@ -147,15 +144,15 @@ class PlannedRuns:
             else:
                 planned = None
                 record = self._recorded < _AT_ONCE or self._met.pop(signature, self) is None
-                gains = self._pays or self.results is None or self._checked
-                record = record and ((gains and self._credit >= _COST) or signature == self._last)
+                gains = self._pays or self.results is None
+                record = record and ((gains and self._credit >= _COST) or signature == self.last)
                 if not record:
                     self._met[signature] = None
                     if len(self._met) > _REMEMBERED:
                         del self._met[next(iter(self._met))]
                 self._recorded += record
                 self._credit -= _COST * record
-            self._last = signature
+            self.last = signature
             if self._asks_shapes and self._recorded >= _AT_ONCE and not (record or planned):
                 self._asks_shapes, self.results = False, self._shape_results()
             plans = {one.plan for one in self._plans.values() if one is not None}

@@ -7,6 +7,7 @@ way, and each step that would fail, is left to the plan's own steps, which give 
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
@@ -15,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ort_py.execution.compile_plan import compile_step
-from ort_py.platform.forks import ProcessLock
+from ort_py.planning.shape_program import Way
 
 if TYPE_CHECKING:
     from ort_py.execution.instructions import Instruction, Slots
@@ -25,8 +26,8 @@ if TYPE_CHECKING:
 _LARGE_BYTES = 256 << 10
 """Bytes of a result from which on the time of a step is not its overhead, and its memory better goes at once."""
 
-_MOST_BYTES, _OVERHEAD = 8 << 20, 4 << 10
-"""Bytes of all results that are remembered, and what is counted for a set of shapes besides."""
+_REMEMBERED, _REMEMBERED_BYTES = 256, 32 << 10
+"""Sets of shapes whose results are remembered, and the bytes up to which those of one are."""
 
 _NEW = object()
 
@@ -41,10 +42,13 @@ class ShapeResults:
     def __init__(self, plan: ExecutionPlan, plain: Sequence[Instruction], found: ShapeProgram) -> None:
         self._found = found
         self._contents = _by_type(found)
-        self._left = [compile_step(replace(plan.steps[number], release=())) for number in found.left]
+        self._left = [
+            (one, compile_step(replace(plan.steps[one.number], release=()))) if one.way is Way.STEP else (one, None)
+            for one in found.left
+        ]
         made = {slot for number in found.replaced for slot in plan.steps[number].outputs}
         self._written = [*(one.slot for one in found.contents)]
-        self._written += [slot for number in found.left for slot in plan.steps[number].outputs]
+        self._written += [slot for one in found.left for slot in plan.steps[one.number].outputs]
         self.instructions = list(plain)
         for number in found.replaced:
             released = [slot for slot in plan.steps[number].release if slot not in made]
@@ -52,12 +56,7 @@ class ShapeResults:
         first = min(found.replaced)
         self.instructions[first] = partial(_place, found.results, self.instructions[first])
         self._known: dict[Any, Sequence[Any] | None] = {}
-        self._bytes = 0
-        self._lock = ProcessLock()
-
-    def known(self, signature: Any) -> Sequence[Any] | None:
-        """The results for a set of shapes, where they are remembered."""
-        return self._known.get(signature)
+        self._order: deque[Any] = deque()
 
     def of(self, signature: Any, slots: Slots) -> Sequence[Any] | None:
         """The results for a set of shapes, None where the plan's steps have to say them.
@@ -68,12 +67,11 @@ class ShapeResults:
         results = self._known.get(signature, _NEW)
         if results is _NEW:
             results = self._made(slots)
-            size = _bytes_of(results)
-            with self._lock.held():
+            if sum([getattr(one, "nbytes", 0) for one in results or ()]) <= _REMEMBERED_BYTES:
                 self._known[signature] = results
-                self._bytes += size
-                while self._bytes > _MOST_BYTES:
-                    self._bytes -= _bytes_of(self._known.pop(next(iter(self._known))))
+                self._order.append(signature)
+                if len(self._order) > _REMEMBERED:
+                    self._known.pop(self._order.popleft(), None)
         return results  # type: ignore[return-value]  # it is not _NEW
 
     def _made(self, slots: Slots) -> Sequence[Any] | None:
@@ -88,8 +86,19 @@ class ShapeResults:
             return None
         try:
             self._write(registers, slots)
-            for instruction in self._left:
-                instruction(slots)
+            for one, step in self._left:
+                if step is not None:
+                    step(slots)
+                    continue
+                numbers = [registers[place] for place in one.registers]
+                if one.way is Way.RESHAPE:
+                    slots[one.target] = slots[one.source].reshape(numbers)
+                elif one.way is Way.RANGE:
+                    slots[one.target] = np.arange(*numbers, dtype=one.dtype)
+                else:
+                    source = slots[one.source]
+                    slots[one.target] = target = np.empty(numbers, source.dtype)
+                    target[...] = source
             return [slots[slot] for slot in found.results]
         except Exception:  # noqa: BLE001 - the step fails again where the plan has it, and says so
             return None
@@ -109,16 +118,12 @@ class ShapeResults:
 def _by_type(found: ShapeProgram) -> list[tuple[Any, list[int], list[tuple[int, int, int, tuple[int, ...]]]]]:
     """For each element type the registers of all elements, and (slot, first, last, shape) of each value among them."""
     types: dict[Any, tuple[list[int], list[tuple[int, int, int, tuple[int, ...]]]]] = {}
-    for content, registers in zip(found.contents, found.program.outputs, strict=True):
+    for content, registers in zip(found.contents, found.program.outputs, strict=False):
         assert registers is not None, "what the program computes is known"
         places, parts = types.setdefault(content.dtype, ([], []))
         parts.append((content.slot, len(places), len(places) + len(registers), content.shape))
         places.extend(registers)
     return [(dtype, *both) for dtype, both in types.items()]
-
-
-def _bytes_of(results: Sequence[Any] | None) -> int:
-    return _OVERHEAD + sum(getattr(one, "nbytes", 0) for one in results or ())
 
 
 def _place(results: Sequence[int], then: Instruction, s: Slots) -> None:

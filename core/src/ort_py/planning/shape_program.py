@@ -8,6 +8,8 @@ other long results are left to their steps. Comes after `fixed_values`; `executi
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from enum import Enum
 from typing import Any
 
 import numpy as np
@@ -38,15 +40,44 @@ class Content:
     shape: tuple[int, ...]
 
 
+class Way(Enum):
+    """The way in which the result of a step is made, where its shape is known."""
+
+    STEP = 0
+    """As the step makes it."""
+    RESHAPE = 1
+    EXPAND = 2
+    RANGE = 3
+
+
+@dataclass(frozen=True, slots=True)
+class LeftStep:
+    """A step whose result is no list of a few numbers.
+
+    Attributes:
+        source: Slot of the value that is reshaped or expanded.
+        target: Slot of the result.
+        registers: Registers of the result's sizes, or of a range's start, end and step.
+        dtype: Element type of a range.
+    """
+
+    number: int
+    way: Way
+    source: int = NONE_SLOT
+    target: int = NONE_SLOT
+    registers: tuple[int, ...] = ()
+    dtype: np.dtype[Any] | None = None
+
+
 @dataclass(frozen=True, slots=True)
 class ShapeProgram:
     """The steps of a plan that depend on shapes alone.
 
     Attributes:
-        program: Its outputs are the elements of the `contents`, its values are what the `left` steps make, and its
-            predicates say that no step would fail, and that no number would wrap around.
+        program: Its first outputs are the elements of the `contents`, its values are what the `left` steps make, and
+            its predicates say that no step would fail, and that no number would wrap around.
         inputs: Slots of the values whose shapes the program reads.
-        left: Numbers of the steps that have to be run, in order, with the contents in their slots.
+        left: What has to be made otherwise, in order, with the contents in their slots.
         replaced: Numbers of all steps whose results follow.
         results: Slots of the results that other steps read.
     """
@@ -54,9 +85,16 @@ class ShapeProgram:
     program: GateProgram
     inputs: tuple[int, ...]
     contents: tuple[Content, ...]
-    left: tuple[int, ...]
+    left: tuple[LeftStep, ...]
     replaced: frozenset[int]
     results: tuple[int, ...]
+
+
+_WAYS = {
+    **dict.fromkeys(("Flatten", "Reshape", "Squeeze", "Unsqueeze"), Way.RESHAPE),
+    "Expand": Way.EXPAND,
+    "Range": Way.RANGE,
+}
 
 
 def shape_program(plan: ExecutionPlan) -> ShapeProgram | None:
@@ -74,16 +112,19 @@ def shape_program(plan: ExecutionPlan) -> ShapeProgram | None:
     for number in sorted(replaced, reverse=True):
         step = plan.steps[number]
         if not wanted.isdisjoint(step.outputs) and not walk.contents.keys() >= set(step.outputs):
-            wanted.update(step.inputs)
-            left.append(number)
+            one = walk.way(number, step)
+            wanted.update(step.inputs if one.way is Way.STEP else [one.source])
+            left.append(one)
     left.reverse()
     made = [slot for number in sorted(replaced) for slot in plan.steps[number].outputs if slot in wanted]
     contents = [slot for slot in made if slot in walk.contents]
+    program = walk.program(contents, left)
+    numbers = iter(program.outputs[len(contents) :])
     return ShapeProgram(
-        walk.program(contents, left),
+        program,
         tuple(walk.slots),
         tuple(walk.contents[slot] for slot in contents),
-        tuple(left),
+        tuple(one if one.way is Way.STEP else replace(one, registers=next(numbers)) for one in left),
         replaced,
         tuple(slot for slot in made if slot in read),
     )
@@ -118,9 +159,33 @@ class _Walk:
         for number in _with_sources(plan, numbers):
             self._go_through(number, plan.steps[number])
 
-    def program(self, contents: Sequence[int], left: Sequence[int]) -> GateProgram:
-        """The program for the contents of some slots, and for the sizes of what some steps make."""
-        conditions, pending = set(left), [self._makers[slot] for slot in contents]
+    def way(self, number: int, step: Step) -> LeftStep:
+        """The way in which a step's result is made whose elements are not followed."""
+        place = step.location
+        shape = self._tensors.get(step.outputs[0], Tensor()).shape
+        if isinstance(step, KernelStep) and not place.domain and shape is not None and all(map(is_known, shape)):
+            found = LeftStep(number, _WAYS.get(place.op_type, Way.STEP), step.inputs[0], step.outputs[0])
+            if found.way is not Way.RANGE:
+                return found
+            bounds = [self.contents.get(slot) for slot in step.inputs]
+            if all(one is not None and one.dtype == bounds[0].dtype for one in bounds):
+                return replace(found, source=NONE_SLOT, dtype=bounds[0].dtype)
+        return LeftStep(number, Way.STEP)
+
+    def _numbers(self, one: LeftStep) -> Dims | None:
+        """The numbers that make a result: its sizes, or the bounds of a range."""
+        if one.way is Way.RANGE:
+            slots = self._plan.steps[one.number].inputs
+            return tuple(number for slot in slots for number in content_of(self._tensors[slot]) or ())
+        return self._tensors[one.target].shape
+
+    def program(self, contents: Sequence[int], left: Sequence[LeftStep]) -> GateProgram:
+        """The program for the contents of some slots, and for the numbers that what is left is made of."""
+        conditions = {one.number for one in left}
+        pending = [self._makers[slot] for slot in contents if slot in self._makers]
+        pending += [
+            self._makers[slot] for one in left for slot in self._plan.steps[one.number].inputs if slot in self._makers
+        ]
         while pending:
             number = pending.pop()
             if number not in conditions:
@@ -129,7 +194,8 @@ class _Walk:
         found = Trace()
         found.requirements = [one for one in self._found.requirements if one.node in conditions]
         found.outputs = [self._tensors[slot].content for slot in contents]
-        for slot in [slot for number in left for slot in self._plan.steps[number].outputs]:
+        found.outputs += [self._numbers(one) for one in left if one.way is not Way.STEP]
+        for slot in [slot for one in left for slot in self._plan.steps[one.number].outputs]:
             tensor = self._tensors.get(slot, Tensor())
             if tensor.shape is not None and tensor.data_type is not None:
                 found.values.append((product(tensor.shape), tensor.data_type, ""))
@@ -167,16 +233,14 @@ class _Walk:
         made = constrained(node, number, given, found)
         if doubts != (len(found.violations), len(found.unchecked)):
             made = ()
-        outputs = [value for value in node.outputs if value is not None]
-        places = [place for place, value in enumerate(node.outputs) if value is not None]
         tensors = [
-            result_of(made[place] if place < len(made) else None, value)
-            for place, value in zip(places, outputs, strict=True)
+            Tensor() if value is None else result_of(made[place] if place < len(made) else None, value)
+            for place, value in enumerate(node.outputs)
         ]
         if not reads_shape(step) and any(one is not None and one.data_type not in _WHOLE for one in given):
             for one in tensors:
-                one.content = None
-        return tensors if len(tensors) == len(step.outputs) else []
+                one.content = one.constant = None
+        return tensors
 
     def _of_region(self, step: RegionStep) -> list[Tensor]:
         assert step.admissions is not None

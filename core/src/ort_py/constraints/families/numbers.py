@@ -33,7 +33,7 @@ from ort_py.constraints.sizes import (
 )
 from ort_py.dtypes import DataType
 
-_LIMIT = 2**62
+_LIMIT, _LIMIT_32 = 2**62, 2**31
 _FRACTIONS = frozenset({DataType.FLOAT, DataType.DOUBLE, DataType.FLOAT16, DataType.BFLOAT16})
 _WHOLE = frozenset({DataType.INT64, DataType.INT32, DataType.BOOL})
 
@@ -78,16 +78,17 @@ def _is_data(tensor: Tensor) -> bool:
 
 
 def _checked(n: NodeScope, value: Amount) -> Amount:
-    """A result as the run holds it: rounded where it is a float, and refused where 64 bits would wrap around."""
+    """A result as the run holds it: rounded where it is a float, and refused where its bits would wrap around."""
     if isinstance(value, Unknown):
         return value
     if _is_float(n):
         return function(Code.SINGLE, value, _single)
+    limit = _LIMIT_32 if any(one is not None and one.data_type is DataType.INT32 for one in n.inputs) else _LIMIT
     if isinstance(value, Size):
         if not value.natural:
-            n.require(less(-_LIMIT, value), "a number of {} is used to compute a shape", value)
-        n.require(less(value, _LIMIT), "a number of {} is used to compute a shape", value)
-    elif abs(value) >= _LIMIT:
+            n.require(less(-limit, value), "a number of {} is used to compute a shape", value)
+        n.require(less(value, limit), "a number of {} is used to compute a shape", value)
+    elif abs(value) >= limit:
         return UNKNOWN
     return value
 
@@ -154,8 +155,9 @@ def _quotient(a: Amount, b: Amount) -> Amount:
 
 
 def _remainder(n: NodeScope) -> Outputs:
-    if not n.integer("fmod"):
-        _check_divisor(n)
+    if n.integer("fmod"):
+        return _entrywise(n, _modulo_of_dividend)
+    _check_divisor(n)
     return _entrywise(n, _modulo)
 
 
@@ -171,7 +173,13 @@ def _magnitude(n: NodeScope) -> Outputs:
     content = content_of(n.tensor(0))
     if content is None:
         return first_shape(n)
-    return [Tensor(n.tensor(0).shape, content=tuple(largest(one, -one) for one in content))]
+    return [Tensor(n.tensor(0).shape, content=tuple(_checked(n, largest(one, -one)) for one in content))]
+
+
+def _modulo_of_dividend(a: Amount, b: Amount) -> Amount:
+    """The remainder with the sign of the dividend."""
+    natural = a.natural if isinstance(a, Size) else isinstance(a, int) and a >= 0
+    return _modulo(a, b) if natural else UNKNOWN
 
 
 def _modulo(a: Amount, b: Amount) -> Amount:
@@ -212,7 +220,9 @@ def _where(n: NodeScope) -> Outputs:
 
 def _negated(n: NodeScope) -> Outputs:
     content = content_of(n.tensor(0))
-    return first_shape(n) if content is None else [Tensor(n.tensor(0).shape, content=tuple(-one for one in content))]
+    if content is None:
+        return first_shape(n)
+    return [Tensor(n.tensor(0).shape, content=tuple(_checked(n, -one) for one in content))]
 
 
 def _rounding(code: Code, now: Callable[[float], float]) -> Constraint:

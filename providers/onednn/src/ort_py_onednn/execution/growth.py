@@ -45,17 +45,23 @@ class Growth:
     def held(self, shapes: Shapes) -> tuple[Shapes, int, int] | None:
         """The shapes of the plan for a run, its past rows, and how many the plan has more; None where pasts differ."""
         first = shapes[self.pasts[0]]
-        if len(first) != 4 or any(len(shapes[one]) != 4 or shapes[one][_ROWS] != first[_ROWS] for one in self.pasts):
+        if len(first) != 4:
             return None
         rows = first[_ROWS]
         most = _FIRST
         while most < rows:
             most *= _TIMES
+        whole = (*first[:_ROWS], most, first[3])
         more = most - rows
         found = list(shapes)
         for one in self.pasts:
             shape = shapes[one]
-            found[one] = (shape[0], shape[1], most, shape[3])
+            if shape == first:
+                found[one] = whole
+            elif len(shape) == 4 and shape[_ROWS] == rows:
+                found[one] = (*shape[:_ROWS], most, shape[3])
+            else:
+                return None
         for one in self.biases:
             shape = shapes[one]
             if not shape or shape[-1] <= rows:
@@ -70,9 +76,9 @@ class Growth:
             found[one] = np.broadcast_to(np.zeros((), inputs[one].dtype), shapes[one])
         return found
 
-    def made(self, shape: tuple[int, ...], output: int, more: int) -> tuple[int, ...]:
-        """The shape of an output in a run, of that in the plan."""
-        return (*shape[:_ROWS], shape[_ROWS] - more, shape[_ROWS + 1]) if output in self.presents else shape
+    def made(self, shape: tuple[int, ...], more: int) -> tuple[int, ...]:
+        """The shape of a present in a run, of that in the plan."""
+        return (*shape[:_ROWS], shape[_ROWS] - more, shape[_ROWS + 1])
 
 
 def growth_of(operations: Iterable[Operation], inputs: Sequence[str], outputs: Sequence[str]) -> Growth | None:

@@ -146,7 +146,7 @@ class _Form:
         }
         self.inputs = tuple(one for one in fed if one[0] not in opaque)
         self.opaque = tuple(one for one in fed if one[0] in opaque)
-        self.outputs = tuple(
+        self.outputs: Sequence[tuple[tuple[int, ...], np.dtype[Any], bool, tuple[int, ...]]] = tuple(
             (shape, np.dtype(dtype), not has_buffer(dtype), tuple(places.get((Place.OUTPUT, number), ())))
             for number, (shape, dtype) in enumerate(zip(plan.outputs, plan.dtypes, strict=True))
         )
@@ -330,12 +330,10 @@ class DnnlInstance(RegionInstance):
         words = form.calls.words
         for word in form.lengths:
             words[word] = rows
-        form.outputs = tuple(
-            (growth.made(shape, number, more), dtype, opaque, places)
-            for number, (shape, (_, dtype, opaque, places)) in enumerate(
-                zip(form.plan.outputs, form.outputs, strict=True)
-            )
-        )
+        planned, made = form.plan.outputs, list(form.outputs)
+        for number in growth.presents:
+            made[number] = (growth.made(planned[number], more), *made[number][1:])
+        form.outputs = made
         return form
 
     def _form_for(self, shapes: Shapes, inputs: Callable[[], Sequence[Any]]) -> _Form:
