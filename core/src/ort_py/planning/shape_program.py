@@ -167,9 +167,10 @@ class _Walk:
             found = LeftStep(number, _WAYS.get(place.op_type, Way.STEP), step.inputs[0], step.outputs[0])
             if found.way is not Way.RANGE:
                 return found
-            bounds = [self.contents.get(slot) for slot in step.inputs]
-            if all(one is not None and one.dtype == bounds[0].dtype for one in bounds):
-                return replace(found, source=NONE_SLOT, dtype=bounds[0].dtype)
+            bounds = [_exact_content(slot, self._tensors[slot]) for slot in step.inputs]
+            types = {None if one is None else one.dtype for one in bounds}
+            if len(types) == 1 and None not in types:
+                return replace(found, source=NONE_SLOT, dtype=types.pop())
         return LeftStep(number, Way.STEP)
 
     def _numbers(self, one: LeftStep) -> Dims | None:
