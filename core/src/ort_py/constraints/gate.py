@@ -115,12 +115,14 @@ class Gate:
             return symbolic
         if self._narrowed is not None:
             known, program = self._narrowed
-            if all([numbers[place] == number for place, number in known.items()]):
+            if all(numbers[place] == number for place, number in known.items()):
                 return program
         recent = self._recent
         recent.append(numbers)
         if len(recent) == _ALIKE:
-            known = {place: number for place, number in enumerate(numbers) if all(one[place] == number for one in recent)}
+            known = {
+                place: number for place, number in enumerate(numbers) if all(one[place] == number for one in recent)
+            }
             recent.clear()
             if 2 * len(known) >= len(numbers):
                 from ort_py.constraints.narrowing import narrowed  # few sessions see so many shapes
@@ -143,9 +145,12 @@ class Gate:
             elif not size and not empty:
                 empty = value
         return Admission(
-            tuple(None if dims is None else tuple(registers[one] for one in dims) for dims in symbolic.outputs),
+            tuple([None if dims is None else tuple([registers[one] for one in dims]) for dims in symbolic.outputs]),
             tuple(
-                (place, registers[low], registers[high], node, text) for place, low, high, node, text in symbolic.bounds
+                [
+                    (place, registers[low], registers[high], node, text)
+                    for place, low, high, node, text in symbolic.bounds
+                ]
             ),
             (biggest, name),
             empty,
@@ -168,7 +173,10 @@ class Gate:
 
     def _empty_input(self, arrays: Sequence[Any]) -> str:
         """Name of the first input without elements, ``""`` for none."""
-        return next((name for name, array in zip(self.facts.names, arrays, strict=True) if 0 in array.shape), "")
+        for name, array in zip(self.facts.names, arrays, strict=True):
+            if 0 in array.shape:
+                return name
+        return ""
 
     def _admit_numbers(self, arrays: Sequence[Any]) -> Admission:
         """The same for arrays that are not what the model's types promised: a walk over their numbers."""

@@ -57,7 +57,9 @@ def compile_plan(plan: ExecutionPlan, *, reuses_memory: bool = True) -> Program:
 
 def _compiled(plan: ExecutionPlan, captured: Iterable[int] | None, reuses_memory: bool) -> Program:
     instructions = [compile_step(step) for step in plan.steps]
-    return Program(plan, instructions, PlannedRuns(plan, instructions, captured, reuses_memory=reuses_memory))
+    return Program(
+        plan, instructions, PlannedRuns(plan, instructions, captured, compile_step, reuses_memory=reuses_memory)
+    )
 
 
 def compile_step(step: Step) -> Instruction:

@@ -15,7 +15,7 @@ from ort_py.execution.instructions import Instruction, Slots, compile_into, comp
 from ort_py.execution.recording import RunRecord
 from ort_py.light_tuple import NamedTuple
 from ort_py.planning.fixed_values import reads_shape, steps_fixed_by_shapes
-from ort_py.planning.plan import ExecutionPlan, KernelStep
+from ort_py.planning.plan import ExecutionPlan, KernelStep, Step
 from ort_py.planning.reuse import ReusingStep, may_reuse, reusing_steps
 from ort_py.platform.forks import ProcessLock
 
@@ -35,6 +35,9 @@ _AT_ONCE = 4
 _COST, _MOST_CREDIT = 4, 48
 """Planned runs that pay for a record, and how many are remembered: where more signatures than are planned take turns,
 records would take longer than plans save. What occurs twice in a row is recorded in any case."""
+
+_PATIENCE = 8
+"""Runs without a plan after which it is found out what follows from shapes, which takes some milliseconds once."""
 
 _REMEMBERED = 64
 """Later signatures that are remembered until they come again."""
@@ -68,6 +71,7 @@ class PlannedRuns:
 
     Args:
         captured: For the program of a body, its slots that the plan around gives; None for a main program.
+        compile_step: Compiles a step of the plan.
         reuses_memory: Whether to plan; without, one run is recorded for the figures.
 
     Attributes:
@@ -87,11 +91,13 @@ class PlannedRuns:
         plan: ExecutionPlan,
         instructions: list[Instruction],
         captured: Iterable[int] | None,
+        compile_step: Callable[[Step], Instruction],
         *,
         reuses_memory: bool = True,
     ) -> None:
         self._plan = plan
         self._instructions = instructions
+        self._compile_step = compile_step
         self.over = False
         self.high_water = 0
         self.largest: tuple[tuple[str, int], ...] = ()
@@ -105,6 +111,7 @@ class PlannedRuns:
         self._met: dict[Signature, None] = {}
         self._recorded = 0
         self._credit = _MOST_CREDIT
+        self._unplanned = 0
         self.last: Signature | None = None
         self._unsteady: set[int] = set()
         self.results: ShapeResults | None = None
@@ -153,7 +160,8 @@ class PlannedRuns:
                 self._recorded += record
                 self._credit -= _COST * record
             self.last = signature
-            if self._asks_shapes and self._recorded >= _AT_ONCE and not (record or planned):
+            self._unplanned += not (record or planned)
+            if self._asks_shapes and self._unplanned > _PATIENCE:
                 self._asks_shapes, self.results = False, self._shape_results()
             plans = {one.plan for one in self._plans.values() if one is not None}
             return Choice(planned, record, known, plans)
@@ -167,7 +175,7 @@ class PlannedRuns:
             return None
         from ort_py.execution.shape_results import ShapeResults
 
-        return ShapeResults(self._plan, self._instructions, found)
+        return ShapeResults(self._plan, self._instructions, found, self._compile_step)
 
     def recording(
         self, signature: Signature, slots: Slots, peak_of_body: Callable[[int], int]

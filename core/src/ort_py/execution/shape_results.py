@@ -8,19 +8,18 @@ way, and each step that would fail, is left to the plan's own steps, which give 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ort_py.execution.compile_plan import compile_step
 from ort_py.planning.shape_program import Way
 
 if TYPE_CHECKING:
     from ort_py.execution.instructions import Instruction, Slots
-    from ort_py.planning.plan import ExecutionPlan
+    from ort_py.planning.plan import ExecutionPlan, Step
     from ort_py.planning.shape_program import ShapeProgram
 
 _LARGE_BYTES = 256 << 10
@@ -35,11 +34,21 @@ _NEW = object()
 class ShapeResults:
     """Results of a plan's steps that depend on shapes alone, by signature. Shared by threads.
 
+    Args:
+        plain: Instructions of the plan's steps.
+        compile_step: Compiles a step that is run by itself.
+
     Attributes:
         instructions: A run that has them.
     """
 
-    def __init__(self, plan: ExecutionPlan, plain: Sequence[Instruction], found: ShapeProgram) -> None:
+    def __init__(
+        self,
+        plan: ExecutionPlan,
+        plain: Sequence[Instruction],
+        found: ShapeProgram,
+        compile_step: Callable[[Step], Instruction],
+    ) -> None:
         self._found = found
         self._contents = _by_type(found)
         self._left = [
@@ -80,9 +89,9 @@ class ShapeResults:
         if numbers is None:
             return None
         registers = found.program.program.run(numbers)
-        if not all([registers[one.condition] for one in found.program.predicates]):
+        if not all(registers[one.condition] for one in found.program.predicates):
             return None
-        if any([registers[count] * itemsize > _LARGE_BYTES for count, itemsize, _ in found.program.values]):
+        if any(registers[count] * itemsize > _LARGE_BYTES for count, itemsize, _ in found.program.values):
             return None
         try:
             self._write(registers, slots)
@@ -100,7 +109,7 @@ class ShapeResults:
                     slots[one.target] = target = np.empty(numbers, source.dtype)
                     target[...] = source
             return [slots[slot] for slot in found.results]
-        except Exception:  # noqa: BLE001 - the step fails again where the plan has it, and says so
+        except Exception:  # the step fails again where the plan has it, and says so
             return None
         finally:
             for slot in self._written:

@@ -32,7 +32,11 @@ def steps_fixed_by_shapes(
     """
     classes, shaped = AliasClasses(plan), set(steady)
     unsafe, given = classes.escaping | classes.leaving, {value.slot for value in plan.inputs}
-    fixed = {*known, NONE_SLOT, *(slot for slot, one in enumerate(plan.template) if one is not None and slot not in given)}
+    fixed = {
+        *known,
+        NONE_SLOT,
+        *(slot for slot, one in enumerate(plan.template) if one is not None and slot not in given),
+    }
     found: set[int] = set()
     for number, step in enumerate(plan.steps):
         reads = shaped if reads_shape(step) else fixed

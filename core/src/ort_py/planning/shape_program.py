@@ -1,8 +1,8 @@
 """The part of a plan that depends on the shapes of its inputs alone, with a program of whole numbers for most of it.
 
 The walk through the constraints of operators that makes the gate of a region follows sizes, and lists of numbers made
-of them. Here it goes through the steps of a plan. What it follows to the end, the program computes; positions, masks and
-other long results are left to their steps. Comes after `fixed_values`; `execution.shape_results` runs what is found.
+of them. Here it goes through the steps of a plan. What it follows to the end, the program computes; positions, masks
+and other long results are made otherwise. Comes after `fixed_values`; `execution.shape_results` runs what is found.
 """
 
 from __future__ import annotations
@@ -119,7 +119,7 @@ def shape_program(plan: ExecutionPlan) -> ShapeProgram | None:
     made = [slot for number in sorted(replaced) for slot in plan.steps[number].outputs if slot in wanted]
     contents = [slot for slot in made if slot in walk.contents]
     program = walk.program(contents, left)
-    numbers = iter(program.outputs[len(contents) :])
+    numbers = iter([one or () for one in program.outputs[len(contents) :]])
     return ShapeProgram(
         program,
         tuple(walk.slots),
