@@ -26,8 +26,7 @@ def test_a_plan_serves_many_numbers_of_rows(rows: int, most: int) -> None:
     whole, length, more = held
     assert whole == ((1, 2, most, 8), (1, 2, most, 4), (1, 1, 3, most + 3), (1, 3, 16))
     assert (length, more) == (rows, most - rows)
-    assert growth.made((1, 2, most + 3, 8), 1, more) == (1, 2, rows + 3, 8)
-    assert growth.made((1, 3, 16), 0, more) == (1, 3, 16)
+    assert growth.made((1, 2, most + 3, 8), more) == (1, 2, rows + 3, 8)
 
 
 def test_the_arrays_in_their_place_take_no_memory() -> None:
