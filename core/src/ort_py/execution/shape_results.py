@@ -51,8 +51,17 @@ class ShapeResults:
     ) -> None:
         self._found = found
         self._contents = _by_type(found)
+        # A tuple each: a new set of shapes costs as much as going through these.
         self._left = [
-            (one, compile_step(replace(plan.steps[one.number], release=()))) if one.way is Way.STEP else (one, None)
+            (
+                compile_step(replace(plan.steps[one.number], release=())) if one.way is Way.STEP else None,
+                one.way is Way.RANGE,
+                one.way is Way.EXPAND,
+                one.source,
+                one.target,
+                one.registers,
+                one.dtype,
+            )
             for one in found.left
         ]
         made = {slot for number in found.replaced for slot in plan.steps[number].outputs}
@@ -95,19 +104,18 @@ class ShapeResults:
             return None
         try:
             self._write(registers, slots)
-            for one, step in self._left:
+            for step, is_range, is_expanded, source, target, places, dtype in self._left:
                 if step is not None:
                     step(slots)
-                    continue
-                numbers = [registers[place] for place in one.registers]
-                if one.way is Way.RESHAPE:
-                    slots[one.target] = slots[one.source].reshape(numbers)
-                elif one.way is Way.RANGE:
-                    slots[one.target] = np.arange(*numbers, dtype=one.dtype)
+                elif is_range:
+                    first, end, by = places
+                    slots[target] = np.arange(registers[first], registers[end], registers[by], dtype)
+                elif is_expanded:
+                    given = slots[source]
+                    slots[target] = made = np.empty([registers[place] for place in places], given.dtype)
+                    made[...] = given
                 else:
-                    source = slots[one.source]
-                    slots[one.target] = target = np.empty(numbers, source.dtype)
-                    target[...] = source
+                    slots[target] = slots[source].reshape([registers[place] for place in places])
             return [slots[slot] for slot in found.results]
         except Exception:  # the step fails again where the plan has it, and says so
             return None

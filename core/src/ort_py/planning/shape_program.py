@@ -74,8 +74,8 @@ class ShapeProgram:
     """The steps of a plan that depend on shapes alone.
 
     Attributes:
-        program: Its first outputs are the elements of the `contents`, its values are what the `left` steps make, and
-            its predicates say that no step would fail, and that no number would wrap around.
+        program: Its first outputs are the elements of the `contents`, its values are the arrays that the `left` steps
+            make, and its predicates say that no step would fail, and that no number would wrap around.
         inputs: Slots of the values whose shapes the program reads.
         left: What has to be made otherwise, in order, with the contents in their slots.
         replaced: Numbers of all steps whose results follow.
@@ -196,7 +196,8 @@ class _Walk:
         found.requirements = [one for one in self._found.requirements if one.node in conditions]
         found.outputs = [self._tensors[slot].content for slot in contents]
         found.outputs += [self._numbers(one) for one in left if one.way is not Way.STEP]
-        for slot in [slot for one in left for slot in self._plan.steps[one.number].outputs]:
+        made = [one.number for one in left if one.way is not Way.RESHAPE]
+        for slot in [slot for number in made for slot in self._plan.steps[number].outputs]:
             tensor = self._tensors.get(slot, Tensor())
             if tensor.shape is not None and tensor.data_type is not None:
                 found.values.append((product(tensor.shape), tensor.data_type, ""))
