@@ -296,3 +296,45 @@ def test_all_lengths_up_to_many() -> None:
             assert found[0].shape == (1, HEADS, past + 1, SIZE)
             np.testing.assert_array_equal(found[0][:, :, :past], feeds["pk0"])
             np.testing.assert_array_equal(found[1][:, :, :past], 0)
+
+
+@pytest.mark.parametrize("present", [False, True])
+@pytest.mark.parametrize("operator", ["Attention", "MultiHeadAttention"])
+@pytest.mark.parametrize(("queries", "keys"), [(5, 2), (2, 5), (2, 1), (1, 3)])
+def test_more_or_fewer_queries_than_new_keys(queries: int, keys: int, operator: str, present: bool) -> None:
+    """Their numbers only show in runs; the code for as many would read behind the new keys, or leave some out."""
+    random = np.random.default_rng(7)
+    standard = operator == "Attention"
+    counts: dict[str, Any] = {"q_num_heads": HEADS, "kv_num_heads": HEADS} if standard else {"num_heads": HEADS}
+    between = "-" if standard else "- - -"
+    outputs = "y k v" if present else "y"
+    domain = "" if standard else "com.microsoft"
+    nodes = [node(operator, f"q n m {between} pk pv", outputs, domain=domain, **counts)]
+    shapes: dict[str, tuple[Any, ...]] = {"q": (1, "queries", WIDE), "n": (1, "keys", WIDE), "m": (1, "keys", WIDE)}
+    shapes |= dict.fromkeys(("pk", "pv"), (1, HEADS, "past", SIZE))
+    results: dict[str, tuple[Any, ...]] = {"y": (1, "queries", WIDE)}
+    if present:
+        results |= dict.fromkeys(("k", "v"), (1, HEADS, "total", SIZE))
+    inputs, written = (
+        [helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name, shape in some.items()]
+        for some in (shapes, results)
+    )
+    graph = helper.make_graph(nodes, "g", inputs, written)
+    imports = [helper.make_opsetid("", 23), helper.make_opsetid("com.microsoft", 1)]
+    data = helper.make_model(graph, opset_imports=imports, ir_version=10).SerializeToString()
+    sizes: dict[Any, int] = {"queries": queries, "keys": keys, "past": 3}
+    feeds = {
+        name: random.standard_normal([sizes.get(one, one) for one in shape], np.float32)
+        for name, shape in shapes.items()
+    }
+    heads = {name: feeds[name].reshape(-1, HEADS, SIZE).swapaxes(0, 1).astype(np.float64) for name in "qnm"}
+    all_keys, all_values = (np.concatenate([feeds[old][0], heads[new]], 1) for old, new in (("pk", "n"), ("pv", "m")))
+    weights = np.exp(heads["q"] @ all_keys.swapaxes(1, 2) / np.sqrt(SIZE))
+    exact = (weights / weights.sum(2, keepdims=True) @ all_values).swapaxes(0, 1).reshape(1, queries, WIDE)
+    with open_session(data) as session:
+        assert [one.provider for one in session.placement.nodes] == [PROVIDER]
+        found = session.run(None, feeds)
+        assert [one.provider for one in session.placement.nodes] == [PROVIDER]
+    assert_close(found[0], exact.astype(np.float32))
+    for one, other in zip(found[1:], (all_keys, all_values), strict=present):
+        assert_close(one[0], other.astype(np.float32))

@@ -35,7 +35,9 @@ def past_attention(planner: Planner, operation: Operation) -> None:
     query, key, value = (_rows(planner, planner.value(name)) for name in inputs[:3])
     past = [planner.value(name) for name in inputs[first : first + 2] if name]
     batch, heads, rows, size = _dims(query, counts[0])
-    _, groups, _, each = _dims(value, counts[1])
+    _, groups, added_rows, each = _dims(value, counts[1])
+    if added_rows != rows:  # the code takes new keys and values for those of the queries, and would read behind them
+        raise Unimplemented(f"attention of {rows} queries to {added_rows} new keys and a past")
     most = past[0].dims[2] if past else 0
     given = {Argument.SRC: query, Argument.SRC_1: key, Argument.SRC_2: value}
     given |= dict(zip((Argument.WEIGHTS, Argument.WEIGHTS_1), past, strict=False))

@@ -60,6 +60,9 @@ def _with_past(node: NodeSpec, graph: GraphView) -> str | None:
         hides = not node.domain and value is not None and value.data_type is DataType.BOOL
         if value is not None and value.data_type is not DataType.FLOAT and not hides:
             return f"it has a past, and '{value.name}' is not float32"
+    rows = {shape_of(node, place)[-2] for place in range(2)}
+    if len({one for one in rows if isinstance(one, int)}) > 1:
+        return "it has a past, and more or fewer new keys than queries"
     fed = {value.name for value in graph.inputs}
     if bool(value_name(node, first)) != bool(value_name(node, first + 1)):
         return "it has a past of one of keys and values"
