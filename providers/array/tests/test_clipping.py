@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from ort_py.errors import InvalidArgument
+
 from .oracle import FLOATS, agree, bound, run, sample
 
 
@@ -47,6 +49,14 @@ def test_min_above_max() -> None:
     """All elements are max then, as version 13 says."""
     inputs = [np.array([0.0, 5.0, 9.0]), np.array(6.0), np.array(3.0)]
     assert run("Clip", inputs)[0].tolist() == [3, 3, 3]
+
+
+@pytest.mark.parametrize("constants", [(), (1,)], ids=["fed", "constant"])
+@pytest.mark.parametrize("size", [0, 2])
+def test_bounds_that_are_not_one_number_are_refused(size: int, constants: Any) -> None:
+    """When the node is bound, if they are known by then."""
+    with pytest.raises(InvalidArgument, match="A bound of Clip is not one number"):
+        run("Clip", [sample((3,), np.float32, 1), np.zeros(size, np.float32)], constants=constants)
 
 
 def test_clip_keeps_nan() -> None:

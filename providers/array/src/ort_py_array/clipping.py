@@ -10,7 +10,7 @@ from typing import Any
 
 from ort_py.contracts.graph_view import Array
 from ort_py.contracts.kernel import KernelCallable, KernelContext, KernelDef
-from ort_py_array.checks import constant_input
+from ort_py_array.checks import constant_input, shape_error
 from ort_py_array.pointwise import blocked
 
 _FLOAT32_MAX = 3.4028234663852886e38
@@ -34,13 +34,17 @@ def _clip_into(xp: Any, low: Any, high: Any, x: Array, out: Array) -> None:
 
 
 def clip(ctx: KernelContext) -> KernelCallable:
-    """Clip-11..13: optional scalar inputs min and max; NaN stays NaN."""
+    """Clip-11..13: optional scalar inputs min and max; NaN stays NaN.
+
+    Raises:
+        InvalidArgument: A bound is not one number.
+    """
     xp = ctx.xp
     bounds = []
     for index in (1, 2):
         present = index < len(ctx.node.inputs) and ctx.node.inputs[index] is not None
         known = constant_input(ctx, index)
-        bounds.append((present, None if known is None else xp.asarray(known.reshape(()))))
+        bounds.append((present, None if known is None else xp.asarray(_scalar(ctx, known))))
     count = len(bounds) if bounds[1][0] else 1 if bounds[0][0] else 0  # absent inputs at the end are not passed
     if all(not present or known is not None for present, known in bounds):
         run_known = _known_bounds(ctx, bounds[0][1], bounds[1][1])
@@ -48,11 +52,18 @@ def clip(ctx: KernelContext) -> KernelCallable:
 
     def run(x: Array, *rest: Array | None) -> Array:
         out = rest[count] if len(rest) > count else xp.empty(x.shape, x.dtype)
-        low, high = (None if bound is None else bound.reshape(()) for bound in (*rest[:count], None, None)[:2])
+        low, high = (None if bound is None else _scalar(ctx, bound) for bound in (*rest[:count], None, None)[:2])
         _clip_into(xp, low, high, x, out)
         return out
 
     return run
+
+
+def _scalar(ctx: KernelContext, bound: Array) -> Array:
+    """A bound without axes."""
+    if bound.size != 1:
+        raise shape_error("A bound of Clip is not one number.", ctx.node.location, [bound.shape])
+    return bound.reshape(())
 
 
 def _known_bounds(ctx: KernelContext, low: Any, high: Any) -> KernelCallable:
