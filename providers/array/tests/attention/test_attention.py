@@ -217,3 +217,10 @@ def test_what_does_not_fit_is_refused(inputs: list[Any], attributes: dict[str, A
         run("Attention", inputs, opset=25, **attributes)
     assert "Attention_under_test" in str(caught.value)
     assert caught.value.fix
+
+
+@pytest.mark.parametrize("keys", [2, 4])
+def test_version_23_has_no_shorter_masks(keys: int) -> None:
+    """It adds the mask to the scores, whose last axis has an entry for each key."""
+    with pytest.raises(InvalidArgument, match="does not have an entry for each key"):
+        run("Attention", [Q, K, V, np.zeros((3, keys), np.float32)], opset=23)

@@ -232,3 +232,13 @@ def test_beams_without_their_sources_are_refused() -> None:
     inputs = [*ONE, None, None, *BUFFER, i32(6), i32(2)]
     with pytest.raises(InvalidArgument, match=r"beam_width is 2[\s\S]*no cache_indirection"):
         contrib(DECODER, inputs, num_heads=HEADS, past_present_share_buffer=1)
+
+
+@pytest.mark.parametrize("entries", [9, 11])
+@pytest.mark.parametrize("rows", [1, 5])
+def test_a_bias_has_an_entry_for_each_key(rows: int, entries: int) -> None:
+    """Those of the past included: a shorter one hides none."""
+    query = f32((2, rows, 12))
+    bias = np.zeros((1, 1, rows, entries), np.float32)
+    with pytest.raises(InvalidArgument, match="does not have an entry for each key"):
+        contrib(MULTI, [query, K, V, None, None, bias, *PAST], num_heads=HEADS, outputs=3)

@@ -69,7 +69,7 @@ def attention(ctx: KernelContext) -> KernelCallable:
     scale = attributes.get("scale")
     kind = softmax_type(ctx)
     stage = _stage(ctx)
-    pads_mask = node.since_version >= 24
+    pads_mask = node.since_version >= 24 and node.body is None  # what a body stands for adds its mask
     rules: dict[tuple[int, bool], Rule] = {}
     counts = attributes.get("q_num_heads"), attributes.get("kv_num_heads")
     plain = ctx.device == HOST and not softcap and kind is None and stage is None and left is None and right is None
@@ -129,6 +129,8 @@ def attention(ctx: KernelContext) -> KernelCallable:
         elif nonpad is not None:
             lengths = _valid_lengths(ctx, nonpad, k)
             offsets = tuple(length - q.shape[2] for length in lengths)
+        if not pads_mask and mask is not None and mask.ndim and mask.shape[-1] not in (1, k.shape[2]):
+            raise shape_error("The mask does not have an entry for each key.", node.location, [mask.shape, k.shape])
         if pads_mask and mask is not None and mask.ndim and mask.shape[-1] == 1 < k.shape[2]:
             lengths = tuple(min(length, 1) for length in lengths or (1,) * q.shape[0])
         y, matrix = attend(ctx, q, k, v, rule_of(q), mask=mask, offsets=offsets, lengths=lengths, packed=packed)

@@ -192,6 +192,12 @@ class _Attention:
             k, v = (x[:, :, : length + added] for x in present)
             if beams is not None:
                 k, v = self._of_beams(present, beams, length, length + added)
+        if attention_bias is not None and attention_bias.ndim and attention_bias.shape[-1] not in (1, k.shape[2]):
+            raise shape_error(
+                "The attention bias does not have an entry for each key.",
+                ctx.node.location,
+                [attention_bias.shape, k.shape],
+            )
         y, scores = self._attend(q, k, v, mask, attention_bias, length)
         made = [
             self._new(x, query.dtype, reused=past_key is not None) if asked else None
