@@ -95,6 +95,23 @@ def test_regions_whose_elements_are_checked_are_wrapped_whatever_they_can() -> N
         instance.bind([rows(3), np.array([3])], [None])
 
 
+RESHAPE = "g (float[N,4] x, int64[2] s) => (float[A,B] y) {y=Reshape(x,s)}"
+
+
+def test_an_instance_that_compares_what_the_gate_reads_is_not_wrapped() -> None:
+    """It is told what follows from the elements of its inputs, and what they may not be."""
+    instance = admitted(admissions_of(RESHAPE), Doubling, declines=False, compared=frozenset({1}))
+    assert isinstance(instance, Doubling)
+    for shape in ((4, 3), (-1, 2), (4, 3)):
+        instance.bind([rows(3), np.array(shape)], [None])
+    assert [one.shapes for one in instance.expected] == [((4, 3),), ((6, 2),), ((4, 3),)]
+    with pytest.raises(KernelInputError, match="12 elements cannot be reshaped to 10"):
+        instance.bind([rows(3), np.array([5, 2])], [None])
+    assert isinstance(admitted(admissions_of(RESHAPE), Doubling, declines=False), AdmittedInstance)
+    indices = admitted(admissions_of(GATHER), Doubling, declines=False, compared=frozenset({1}))
+    assert isinstance(indices, AdmittedInstance), "indices are compared with their bounds in each run"
+
+
 def test_nothing_is_checked_without_a_gate() -> None:
     """The instance is used as it is."""
     assert isinstance(admitted(None, lambda _: Doubling(), declines=True), Doubling)

@@ -95,7 +95,11 @@ class Gate:
     @property
     def reads_elements(self) -> bool:
         """True if the gate reads elements of inputs in a run, and not only shapes."""
-        return bool(self.reads) or not self._programs or any(one.bounds for one in self._programs)
+        return self.reads_beyond(frozenset())
+
+    def reads_beyond(self, compared: frozenset[int]) -> bool:
+        """Return whether equal shapes and equal elements of some inputs are not enough to know that a run is right."""
+        return not (compared.issuperset(self.reads) and self._programs) or any(one.bounds for one in self._programs)
 
     def admit(self, arrays: Sequence[Any]) -> Admission:
         """Check the shapes of a run, and the elements that decide shapes.

@@ -126,7 +126,8 @@ class RegionInstance(ABC):
 
     @property
     def admits_shapes(self) -> bool:
-        """Optional. True if `bind` calls `FrameResources.admit` itself for shapes that are new to it.
+        """Optional. True if `bind` calls `FrameResources.admit` itself for shapes that are new to it, and for elements
+        of `CompiledRegion.compared_inputs`.
 
         An instance that compares shapes anyway saves the engine from comparing them too. It must call
         `RequiredOutputs.check` with the outputs that it is going to make, before it runs for the first time with these
@@ -186,6 +187,15 @@ class CompiledRegion(ABC):
 
         Right for those of `RegionView.host_inputs`; for another one each run waits for what computes it and copies it.
         Read once, when the session is planned. An instance reads such an array in `bind` or in the call, no later.
+        """
+        return frozenset()
+
+    @property
+    def compared_inputs(self) -> frozenset[int]:
+        """Optional. Places of the inputs whose elements its instances compare as they compare shapes.
+
+        Only for instances with `RegionInstance.admits_shapes`: they call `FrameResources.admit` for elements of these
+        inputs that are new to them too. Read once a frame.
         """
         return frozenset()
 

@@ -27,17 +27,19 @@ def admitted(
     make: Callable[[Callable[[Sequence[Any]], RequiredOutputs] | None], RegionInstance],
     *,
     declines: bool,
+    compared: frozenset[int] = frozenset(),
 ) -> RegionInstance:
     """The instance of a region whose inputs are checked, by itself or by a wrapper.
 
     Args:
         admissions: The gate and the limits; None where nothing is checked.
         make: Makes the instance, given what checks new shapes.
+        compared: Inputs whose elements the instance compares too, if it checks new shapes.
     """
     if admissions is None:
         return make(None)
     check = ShapeCheck(admissions, declines=declines)
-    if admissions.gate.reads_elements:  # equal shapes are not enough to know that a run is right
+    if admissions.gate.reads_beyond(compared):  # equal shapes are not enough to know that a run is right
         return AdmittedInstance(make(None), check)
     instance = make(check.required)
     return instance if instance.admits_shapes else AdmittedInstance(instance, check)
@@ -58,8 +60,9 @@ class ShapeCheck:
         self._declines = declines
 
     def required(self, inputs: Sequence[Any]) -> RequiredOutputs:
-        """Check inputs whose shapes alone matter, and return the outputs that the region has to make of them."""
-        return self.outputs_of(self.admit((tuple([array.shape for array in inputs]), ()), inputs))
+        """Check inputs that are new to an instance, and return the outputs that the region has to make of them."""
+        seen = tuple([np.asarray(inputs[place]).tobytes() for place in self.admissions.gate.reads])
+        return self.outputs_of(self.admit((tuple([array.shape for array in inputs]), seen), inputs))
 
     def outputs_of(self, admission: Admission) -> RequiredOutputs:
         """The outputs that the region has to make of inputs that were admitted."""

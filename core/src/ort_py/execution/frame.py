@@ -109,7 +109,8 @@ class Frame:
             stream, threads = self.streams.get(step.device), self.program.plan.threads
             return step.region.instantiate(FrameResources(stream, threads, admit, self.shared))
 
-        instance = admitted(step.admissions, make, declines=step.stand_in is not None)
+        compared = step.region.compared_inputs
+        instance = admitted(step.admissions, make, declines=step.stand_in is not None, compared=compared)
         self._instances.append((step.device, instance))
         self.slots[step.instance] = instance
         return instance

@@ -109,7 +109,7 @@ class ShapeResults:
                     step(slots)
                 elif is_range:
                     first, end, by = places
-                    slots[target] = np.arange(registers[first], registers[end], registers[by], dtype)
+                    slots[target] = np.arange(registers[first], registers[end], registers[by], dtype=dtype)
                 elif is_expanded:
                     given = slots[source]
                     slots[target] = made = np.empty([registers[place] for place in places], given.dtype)

@@ -123,6 +123,11 @@ class DnnlRegion(CompiledRegion):
         for weight in self._weights.values():
             weight.hold()
 
+    @property
+    def compared_inputs(self) -> frozenset[int]:
+        """Inputs that plans are made for the elements of."""
+        return frozenset(self.looked_at)
+
     def instantiate(self, frame: FrameResources) -> RegionInstance:
         """A frame's state."""
         return DnnlInstance(self, frame.threads, frame.admit)
