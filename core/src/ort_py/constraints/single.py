@@ -16,7 +16,7 @@ import numpy as np
 
 from ort_py.constraints.scope import MALFORMED, Ledger, NodeScope, Outputs, Tensor, Unchecked, Violation
 from ort_py.constraints.sizes import Amount, Condition, ProgramRecorder, Size
-from ort_py.constraints.table import CONSTRAINTS
+from ort_py.constraints.table import constraint_of
 from ort_py.contracts.graph_view import NodeSpec
 from ort_py.dtypes import Dim, Shape, TensorType
 
@@ -111,8 +111,11 @@ def symbolic_shape(node: Any) -> Shape | None:
 
     inputs = [tensor(value) for value in node.inputs]
     scope = NodeScope(node.op_type, node.since_version, node.attributes, inputs, len(node.outputs), _NoLedger())
+    constraint = constraint_of(node.domain, node.op_type)
+    if constraint is None:
+        return None
     try:
-        made = CONSTRAINTS[node.domain, node.op_type](scope)[0]
+        made = constraint(scope)[0]
     except (Violation, Unchecked, *MALFORMED):
         return None
     shape = made.shape if isinstance(made, Tensor) else made
@@ -121,7 +124,7 @@ def symbolic_shape(node: Any) -> Shape | None:
 
 
 def _evaluated(node: NodeSpec, inputs: Sequence[Any], ledger: Ledger | None = None) -> Outputs | None:
-    constraint = CONSTRAINTS.get((node.domain, node.op_type))
+    constraint = constraint_of(node.domain, node.op_type)
     if constraint is None or any(value is not None and not hasattr(value, "shape") for value in inputs):
         return None
     tensors = [None if value is None else _tensor(node, place, value) for place, value in enumerate(inputs)]

@@ -13,7 +13,7 @@ import numpy as np
 
 from ort_py.constraints.scope import MALFORMED, Dims, NodeScope, Tensor, Unchecked, Violation
 from ort_py.constraints.sizes import UNKNOWN, Amount, Condition, Unknown, is_known, product
-from ort_py.constraints.table import CONSTRAINTS
+from ort_py.constraints.table import constraint_of
 from ort_py.contracts.graph_view import NodeSpec, ValueSpec
 from ort_py.dtypes import DataType, TensorType
 from ort_py.lazy_dataclass import dataclass
@@ -172,7 +172,7 @@ def constrained(
     node: NodeSpec, number: int, inputs: list[Tensor | None], found: Trace
 ) -> Sequence[Tensor | Dims | None]:
     """Walk one node of several: add to a trace what it demands, and return what is known of its outputs."""
-    constraint = CONSTRAINTS.get((node.domain, node.op_type))
+    constraint = constraint_of(node.domain, node.op_type)
     if constraint is None:
         found.unchecked.append(ConstraintFinding(number, "the table of constraints lacks its operator"))
         return ()

@@ -18,7 +18,6 @@ from ort_py_onednn.binding.constants import F32
 from ort_py_onednn.binding.engine import engine
 from ort_py_onednn.binding.forks import gate
 from ort_py_onednn.binding.openmp import guard_forks
-from ort_py_onednn.binding.past_attention import has_past_attention
 from ort_py_onednn.execution.arithmetic import computed_types, converted_types, precision_refusal, product_type
 
 __all__ = ["DnnlProvider"]
@@ -64,8 +63,15 @@ class DnnlProvider(IExecutionProvider):
             small=self._claim_small,
             computed=computed_types(library),
             converted=converted_types,
-            grows=lambda: product_type(self._precision, library) == F32 and has_past_attention(library),
+            grows=self._grows,
         )
+
+    def _grows(self) -> bool:
+        """Return whether there is code for attention to a past."""
+        from ort_py_onednn.binding.past_attention import has_past_attention  # few models have it
+
+        library = self._engine.library
+        return product_type(self._precision, library) == F32 and has_past_attention(library)
 
     def group_refusal(self, nodes: Sequence[NodeSpec], graph: GraphView) -> str | None:
         """Return whether what others left of a claim still is worth a call."""

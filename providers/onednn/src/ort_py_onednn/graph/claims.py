@@ -13,7 +13,6 @@ from ort_py.dtypes import DataType
 from ort_py_onednn.graph.cost import numpy_us, pays, region_us
 from ort_py_onednn.graph.shape_values import broken, follow_from_shapes, worth_claiming
 from ort_py_onednn.graph.support import is_heavy, refusal
-from ort_py_onednn.graph.support.attention import bias_of, has_present
 from ort_py_onednn.graph.support.rule import FLOATING
 
 __all__ = ["capability", "group_refusal"]
@@ -30,6 +29,8 @@ _BIAS = (
     "it makes what is added to scores of a past whose size changes from run to run: a plan with it would serve one run"
 )
 _NO_CODE = "it has a past, for which there is no code here: it needs AVX2 and float32, and memory that can be executed"
+
+_ATTENTION = ("Attention", "MultiHeadAttention")
 
 _OUTSIDE = "it follows from shapes: a region that reads it receives the value"
 
@@ -90,6 +91,10 @@ def _with_past(graph: GraphView, able: set[int], *, grows: Callable[[], bool]) -
     refused: dict[int, str] = {}
     for index in sorted(able):
         node = graph.nodes[index]
+        if node.op_type not in _ATTENTION:
+            continue
+        from ort_py_onednn.graph.support.attention import bias_of, has_present  # few models have it
+
         if not has_present(node):
             continue
         if not grows():
