@@ -101,11 +101,6 @@ class CacheUse:
         artifacts = None if files is None else ArtifactCache(files)
         self.compiler = RegionCompiler(options, provider_options, hooks, session_id, artifacts, least)
 
-    @property
-    def is_empty(self) -> bool:
-        """True if no model can be restored: there is neither a folder nor a compiled model."""
-        return self._compiled is None and self._store is None
-
     def restore(
         self,
         source: GivenModel,

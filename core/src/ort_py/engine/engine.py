@@ -25,7 +25,6 @@ from ort_py.engine.contributions import schemas_when_needed
 from ort_py.engine.load_report import LoadReport
 from ort_py.engine.memory_report import MemoryReport, memory_report, settle_memory
 from ort_py.engine.metadata import ModelDescription, describe
-from ort_py.engine.onnx_ahead import onnx_ahead
 from ort_py.engine.participants import Participants
 from ort_py.engine.provider_choice import check_completion, choose
 from ort_py.engine.provider_set import ProviderSet
@@ -153,8 +152,6 @@ class Engine:
         except BaseException:
             self.release()
             raise
-        finally:
-            onnx_ahead.end()
 
     # -- building ----------------------------------------------------------------------------------------------
 
@@ -162,8 +159,6 @@ class Engine:
         if self.options.enable_cpu_mem_arena:
             keep_freed_memory()
         with paused_collection():
-            if self.cache.is_empty:
-                onnx_ahead.begin()
             selection = self._select(source)
             self.providers.create(selection, session_context(self.options, self.threads.count), self.report)
             self.providers.order_for(source, self.report, threads=self.threads.count, explicit=not selection.automatic)
@@ -211,7 +206,6 @@ class Engine:
 
     def _assemble(self, source: GivenModel) -> tuple[Model, Assembled]:
         """Load the model, optimise, partition, compile and plan it."""
-        onnx_ahead.begin()
         from ort_py.engine.loading import load
 
         start = time.perf_counter_ns()
