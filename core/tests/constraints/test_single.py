@@ -134,6 +134,90 @@ def test_keys_of_several_heads_stand_behind_those_of_the_past() -> None:
     assert "the past of the values has 4" in violated(node, [*inputs[:5], keys])
 
 
+def contributed(op_type: str, attributes: dict[str, Any], *arrays: Any, outputs: int = 1) -> tuple[NodeSpec, list[Any]]:
+    """A node of com.microsoft, or of ONNX if it is GridSample, and arrays of its inputs; None stands for none."""
+    plain = node_of("y = Add(x, z)")
+    x, domain = plain.inputs[0], "" if op_type == "GridSample" else "com.microsoft"
+    inputs = [np.zeros(one, np.float32) if isinstance(one, tuple) else one for one in arrays]
+    node = replace(
+        plain,
+        domain=domain,
+        op_type=op_type,
+        since_version=1,
+        attributes=attributes,
+        inputs=tuple(None if one is None else x for one in inputs),
+        outputs=(*plain.outputs, *[x] * (outputs - 1)),
+    )
+    return node, inputs
+
+
+def test_keys_of_one_past_have_places_of_its_first_axis() -> None:
+    """Attention of com.microsoft."""
+    heads = {"num_heads": 2}
+    node, inputs = contributed("Attention", heads, (3, 2, 5), (5, 24), None, (3, 6), (2, 3, 2, 4, 4), outputs=2)
+    assert violated(node, inputs) == ""
+    assert output_shapes(node, inputs) == [(3, 2, 8), (2, 3, 2, 6, 4)]
+    assert work_of(node, inputs) == 3 * 2 * 2 * 6 * 8
+    for place, shape, text in (
+        (4, (2, 3, 2, 4, 5), "the past has 5"),
+        (3, (3, 5), "a mask for 5 keys, where there are 6"),
+    ):
+        assert text in violated(node, [*inputs[:place], np.zeros(shape, np.float32), *inputs[place + 1 :]])
+
+
+def test_groups_of_constant_lengths() -> None:
+    """GroupQueryAttention, whose lengths have to be those of the past and the operands together."""
+    heads, past = {"num_heads": 4, "kv_num_heads": 2}, [(3, 2, 5, 8)] * 2
+    counts = [np.full(3, 6), np.array(7)]
+    node, inputs = contributed(
+        "GroupQueryAttention", heads, (3, 2, 32), (3, 2, 16), (3, 2, 16), *past, *counts, outputs=3
+    )
+    assert violated(node, inputs) == ""
+    assert output_shapes(node, inputs) == [(3, 2, 32), (3, 2, 7, 8), (3, 2, 7, 8)]
+    assert "7 keys, of which 9 are counted" in violated(node, [*inputs[:6], np.array(9)])
+    assert "a sequence of 4 keys behind the first" in violated(node, [*inputs[:5], np.full(3, 4), inputs[6]])
+    assert "the value has 24" in violated(node, [*inputs[:2], np.zeros((3, 2, 24)), *inputs[3:]])
+
+
+@pytest.mark.parametrize(
+    ("grid", "text"),
+    [
+        ((2, 5, 6, 2), ""),
+        ((1, 5, 6, 2), "2 images and 1 grids"),
+        ((2, 5, 6, 3), "places of 3 numbers for 2 axes"),
+        ((2, 5, 2), "input 1 has 3 axes"),
+    ],
+)
+def test_places_of_a_grid(grid: tuple[int, ...], text: str) -> None:
+    node, inputs = contributed("GridSample", {}, (2, 3, 4, 7), grid)
+    found = violated(node, inputs)
+    assert text in found
+    assert bool(found) is bool(text)
+    assert output_shapes(node, inputs) == (None if text else [(2, 3, 5, 6)])
+
+
+@pytest.mark.parametrize(
+    ("place", "given", "text"),
+    [
+        (0, np.array([[1, 8, 0]]), ""),
+        (0, np.array([[1, 9, 0]]), "a word is out of range"),
+        (1, np.array([[1, 2, 0]]), "a segment is out of range"),
+        (1, np.array([[1, 0]]), "a segment for 3 words"),
+        (3, np.zeros((2, 4)), "2 positions for 3 words"),
+        (2, np.zeros((9, 5)), "tables of 4 and 5 columns"),
+        (5, np.zeros(5), "input 5 has 5"),
+        (7, np.ones((1, 4)), "the mask has 4"),
+    ],
+)
+def test_tables_of_embeddings(place: int, given: Any, text: str) -> None:
+    words = np.array([[1, 2, 0]])
+    arrays = [words, words % 2, (9, 4), (7, 4), (2, 4), (4,), (4,), words]
+    node, inputs = contributed("EmbedLayerNormalization", {}, *arrays, outputs=3)
+    inputs[place] = given
+    assert text in violated(node, inputs)
+    assert output_shapes(node, inputs) == (None if text else [(1, 3, 4), (1,), (1, 3, 4)])
+
+
 @pytest.mark.parametrize(
     ("place", "shape", "text"),
     [

@@ -98,9 +98,9 @@ def _behind_past(n: NodeScope, key: Dims, value: Dims, place: int) -> tuple[Dims
 
 
 def _packed(n: NodeScope) -> Outputs:
-    """com.microsoft.Attention, which projects its input itself, without a past."""
-    if n.has(4) or n.has(6) or n.integer("do_rotary"):
-        raise Unchecked("the number of keys depends on the past, or the heads are turned")
+    """com.microsoft.Attention, which projects its input itself. Its past has keys and values along its first axis."""
+    if n.has(6) or n.integer("past_present_share_buffer") or n.integer("do_rotary"):
+        raise Unchecked("the past is a buffer, or the heads are turned")
     x, weights = n.require_rank(0, 3, 3), n.require_rank(1, 2, 2)
     n.require(equal(x[2], weights[0]), "{} columns for weights of {} rows", x[2], weights[0])
     heads, sizes = n.integer("num_heads"), n.ints("qkv_hidden_sizes") or ()
@@ -112,14 +112,54 @@ def _packed(n: NodeScope) -> Outputs:
     query, value = (_heads(n, (x[0], x[1], part), heads, "a part") for part in (parts[0], parts[2]))
     if n.has(2):
         n.require_same(2, (weights[1],), "the bias")
+    keys: Amount = x[1]
+    if n.has(4):
+        past = n.require_rank(4, 5, 5)[3]
+        n.require_same(4, (2, x[0], heads, past, query[3]), "the past")
+        n.require(equal(query[3], value[3]), "keys of {} and values of {} columns in one past", query[3], value[3])
+        keys = past + keys
     if n.has(3):
         if len(n.require_rank(3, 1, 4)) > 2:
             raise Unchecked("a mask has more than two axes")
-        _mask(n, query, query, 3)
+        _mask(n, query, (x[0], query[1], keys, query[3]), 3)
     if n.has(5):
-        n.spreads_to(5, (x[0], query[1], x[1], x[1]), "the bias of the scores")
-    n.spend(product((x[0], query[1], x[1], x[1], query[3] + value[3])))
-    return [(x[0], x[1], parts[2]), *(None,) * (n.outputs - 1)]
+        n.spreads_to(5, (x[0], query[1], x[1], keys), "the bias of the scores")
+    n.spend(product((x[0], query[1], x[1], keys, query[3] + value[3])))
+    return [(x[0], x[1], parts[2]), (2, x[0], heads, keys, query[3])][: n.outputs]
+
+
+def _grouped(n: NodeScope) -> Outputs:
+    """com.microsoft.GroupQueryAttention whose lengths are constants: all keys of the past and the operands count."""
+    if not n.has(1) or any(n.has(place) for place in (9, 11, 12, 13)):
+        raise Unchecked("queries, keys and values are packed, or the past has fewer bits")
+    query, key, value = (n.require_rank(place, 3, 3) for place in range(3))
+    groups = n.integer("kv_num_heads")
+    split = _heads(n, query, n.integer("num_heads"), "the query")
+    n.require_same(1, (query[0], query[1], groups * split[3]), "the key")
+    n.require_same(2, key, "the value")
+    n.require(equal(remainder(split[1], groups), 0), "{} heads of queries for {} of keys", split[1], groups)
+    present, _ = _heads(n, key, groups, "the key"), _heads(n, value, groups, "the value")
+    if n.has(3) or n.has(4):
+        present, _ = _behind_past(n, present, present, 3)
+    total, lengths = n.content(6), n.content(5)
+    if not all(isinstance(one, int) for one in (*lengths, *total)):
+        raise Unchecked("the lengths of sequences depend on the run")
+    n.require(equal(present[2], total[0]), "{} keys, of which {} are counted", present[2], total[0])
+    n.require_same(5, (query[0],), "the lengths")
+    for one in lengths:
+        n.require(
+            equal(one + 1, present[2]), "a sequence of {} keys behind the first, where there are {}", one, total[0]
+        )
+    if n.has(7):
+        n.require(
+            at_least(n.require_rank(7, 2, 2)[0], present[2]), "{} rows of cosines for {} keys", n.shape(7)[0], total[0]
+        )
+        n.require_same(8, n.shape(7), "the sines")
+        n.require(at_least(split[3], n.shape(7)[1] * 2), "{} columns of a head, of {} cosines", split[3], n.shape(7)[1])
+    if n.has(10):
+        n.spreads_to(10, (query[0], split[1], query[1], present[2]), "the bias of the scores")
+    n.spend(product((*split, present[2])) * 2)
+    return [query, present, present, *(None,) * (n.outputs - 3)][: n.outputs]
 
 
 def _mask(n: NodeScope, query: Dims, key: Dims, place: int = 4) -> None:
@@ -189,6 +229,7 @@ TABLE: Mapping[tuple[str, str], Constraint] = {
     ("", "Attention"): _attention,
     ("", "RotaryEmbedding"): _rotary,
     ("com.microsoft", "Attention"): _packed,
+    ("com.microsoft", "GroupQueryAttention"): _grouped,
     ("com.microsoft", "MultiHeadAttention"): _several,
     ("com.microsoft", "RotaryEmbedding"): _contributed_rotary,
 }

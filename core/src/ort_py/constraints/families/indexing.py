@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any
 
 from ort_py.constraints.scope import Constraint, Dims, NodeScope, Outputs, Tensor, Unchecked, Violation, content_of
-from ort_py.constraints.sizes import UNKNOWN, Amount, at_least, equal
+from ort_py.constraints.sizes import UNKNOWN, Amount, any_of, at_least, equal
 
 
 def _indices(n: NodeScope, place: int, size: Amount) -> None:
@@ -102,11 +102,41 @@ def _scatter_nd(n: NodeScope) -> Outputs:
     return [data]
 
 
+def _grid_sample(n: NodeScope) -> Outputs:
+    data = n.require_rank(0, 3)
+    grid = n.require_rank(1, len(data), len(data))
+    n.require(equal(data[0], grid[0]), "{} images and {} grids", data[0], grid[0])
+    n.require(equal(grid[-1], len(data) - 2), "places of {} numbers for {} axes", grid[-1], len(data) - 2)
+    return [(*data[:2], *grid[1:-1])]
+
+
+def _embeddings(n: NodeScope) -> Outputs:
+    """com.microsoft.EmbedLayerNormalization."""
+    words, width = n.require_rank(0, 2, 2), n.require_rank(2, 2, 2)[1]
+    for places, table, what in ((0, 2, "a word"), (1, 4, "a segment"), (8, 3, "a position")):
+        rows, columns = n.require_rank(table, 2, 2) if n.has(table) else (0, width)
+        n.require(equal(columns, width), "tables of {} and {} columns", columns, width)
+        if n.has(places):
+            n.require(equal(n.require_rank(places, 2, 2)[1], words[1]), what + " for {} words", words[1])
+            n.require(any_of(*(equal(n.shape(places)[0], one) for one in (words[0], 1))), what + " for other rows")
+            n.require_elements(n.tensor(places), 0, rows - 1, what)
+        elif places == 8:
+            n.require(at_least(rows, words[1]), "{} positions for {} words", rows, words[1])
+    for place in (5, 6):
+        n.require_same(place, (width,), f"input {place}")
+    if n.has(7):
+        n.require_same(7, words, "the mask")
+    whole = (*words, width)
+    return [whole, (words[0],), whole][: n.outputs]
+
+
 TABLE: Mapping[tuple[str, str], Constraint] = {
     ("", "Gather"): _gather,
     ("", "GatherElements"): _gather_elements,
     ("", "GatherND"): _gather_nd,
+    ("", "GridSample"): _grid_sample,
     ("", "Scatter"): _scatter_elements,
     ("", "ScatterElements"): _scatter_elements,
     ("", "ScatterND"): _scatter_nd,
+    ("com.microsoft", "EmbedLayerNormalization"): _embeddings,
 }

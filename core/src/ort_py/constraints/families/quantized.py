@@ -7,12 +7,15 @@ from collections.abc import Mapping
 from ort_py.constraints.families.reductions import reduction
 from ort_py.constraints.scope import Constraint, Dims, NodeScope, Outputs, Unchecked, Violation, replaced
 from ort_py.constraints.sizes import Amount, divide, equal, product
+from ort_py.dtypes import DataType
 
 
 def _parameters(n: NodeScope) -> Outputs:
     """QuantizeLinear and DequantizeLinear: one scale, one per entry of an axis, or one per block along it."""
     shape, scale = n.shape(0), n.shape(1)
-    block = n.integer("block_size")
+    block, made = n.integer("block_size"), n.integer("output_dtype")
+    if made not in list(DataType):
+        raise Violation(f"output_dtype is {made}")
     single = not scale or (len(scale) == 1 and scale[0] == 1)
     if n.has(2):
         if single:

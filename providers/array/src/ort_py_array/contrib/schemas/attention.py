@@ -19,11 +19,12 @@ def _part(size: Dim, parts: int) -> Dim:
 
 def _self_attention_shapes(node: NodeSpec) -> Sequence[Shape | None]:
     """The result has the size of the values, which the weights' last axis holds behind queries and keys."""
-    x, weights = dims(node, 0), dims(node, 1)
+    x, weights, past = dims(node, 0), dims(node, 1), dims(node, 4)
     if x is None or weights is None or len(x) != 3 or len(weights) != 2:
         return [None]
     sizes: Sequence[int] = node.attributes.get("qkv_hidden_sizes") or []
-    return [(x[0], x[1], sizes[2] if len(sizes) == 3 else _part(weights[1], 3))]
+    whole = (x[0], x[1], sizes[2] if len(sizes) == 3 else _part(weights[1], 3))
+    return [whole, (*past[:3], None, past[4]) if past is not None and len(past) == 5 else None]
 
 
 def _cache(node: NodeSpec, index: int) -> Shape | None:
