@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import gc
 from pathlib import Path
 from typing import Any
 
 import coremltools
 import numpy as np
 import pytest
+from coremltools.converters import _converters_entry
 from coremltools.converters.mil import Builder
 from coremltools.converters.mil.mil import Function, Placeholder, Program, get_new_symbol, types
 from coremltools.converters.mil.mil.passes import pass_pipeline
@@ -92,11 +94,14 @@ def test_what_coremltools_refuses_is_an_error(tmp_path: Path, monkeypatch: pytes
     assert "ValueError: not this one" in str(caught.value)
 
 
-def test_progress_bars_come_back(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    """Nothing is shown, and programs that use coremltools themselves see theirs afterwards."""
+def test_progress_bars_and_collections_come_back(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """Nothing is shown or collected, and programs that use coremltools themselves see theirs afterwards."""
     shown = pass_pipeline.tqdm
+    before = gc.get_stats()[2]["collections"]
     save(_program(), tmp_path / "a.mlpackage", 64)
+    assert gc.get_stats()[2]["collections"] == before
     assert pass_pipeline.tqdm is shown
+    assert _converters_entry.gc is gc
     assert "passes" not in capfd.readouterr().err
 
 

@@ -9,11 +9,12 @@ import contextlib
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from types import MappingProxyType
+from types import MappingProxyType, SimpleNamespace
 from typing import Any
 
 import coremltools
 import numpy as np
+from coremltools.converters import _converters_entry
 from coremltools.converters.mil.mil.passes import pass_pipeline
 
 from ort_py.errors import EPFail
@@ -61,7 +62,7 @@ def save(
     ]
     precision = coremltools.precision.FLOAT16 if half else coremltools.precision.FLOAT32
     try:
-        with _without_progress():
+        with _alone():
             model = coremltools.convert(
                 region.program,
                 convert_to="mlprogram",
@@ -105,12 +106,17 @@ def _forget_date(folder: Path) -> None:
 
 
 @contextlib.contextmanager
-def _without_progress() -> Iterator[None]:
-    """Let coremltools show no progress bars meanwhile: three for each region say nothing to users of a session."""
+def _alone() -> Iterator[None]:
+    """Let coremltools convert one region at a time, and do two things less.
+
+    It shows three progress bars for each region, which say nothing to users of a session. After each it collects all
+    garbage of the process, which takes longer than a small region.
+    """
     with BUILDING:
-        shown = pass_pipeline.tqdm
+        shown, collector = pass_pipeline.tqdm, _converters_entry.gc
         pass_pipeline.tqdm = partial(shown, disable=True)
+        _converters_entry.gc = SimpleNamespace(collect=lambda: 0)
         try:
             yield
         finally:
-            pass_pipeline.tqdm = shown
+            pass_pipeline.tqdm, _converters_entry.gc = shown, collector
