@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +15,7 @@ import onnx
 import onnxruntime
 import pytest
 
+from ort_py.cli.main import main
 from ort_py_kit.tolerances import assert_close
 from providers.coreml.tests.mil_interpreter import InterpretedModel
 from providers.coreml.tests.models import model, node
@@ -21,13 +25,23 @@ X = np.random.default_rng(6).normal(0, 1, (3, 4)).astype(np.float32)
 
 
 def _write(tmp_path: Path, data: bytes, *more: str) -> tuple[str, Path]:
-    """Return what the command says is wrong, and the path of the package."""
+    """Return what the command says is wrong, and the path of the package. It runs in this process."""
+    target, said = tmp_path / "m.mlpackage", io.StringIO()
+    with contextlib.redirect_stderr(said), contextlib.redirect_stdout(io.StringIO()):
+        code = main(_arguments(tmp_path, data, target, more or ("--provider", "coreml")))
+    return said.getvalue() if code else "", target
+
+
+def _arguments(tmp_path: Path, data: bytes, target: Path, more: Sequence[str]) -> list[str]:
     (tmp_path / "m.onnx").write_bytes(data)
+    return ["compile", str(tmp_path / "m.onnx"), "-o", str(target), *more]
+
+
+def test_the_command_writes_a_package_in_a_process_of_its_own(tmp_path: Path) -> None:
     target = tmp_path / "m.mlpackage"
-    given = more or ("--provider", "coreml")
-    command = [sys.executable, "-m", "ort_py.cli", "compile", str(tmp_path / "m.onnx"), "-o", str(target), *given]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    return done.stderr if done.returncode else "", target
+    arguments = _arguments(tmp_path, model([node("Neg", "x")], {"x": X}), target, ("--provider", "coreml"))
+    subprocess.run([sys.executable, "-m", "ort_py.cli", *arguments], check=True)
+    np.testing.assert_array_equal(InterpretedModel(target).predict({"x": X})["y"], -X)
 
 
 @pytest.mark.parametrize("dynamic", [False, True])
