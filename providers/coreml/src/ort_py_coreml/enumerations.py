@@ -7,10 +7,12 @@ written for applications: a session takes whatever sizes its callers have. This 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from ort_py.contracts import RegionView, ValueSpec
-from ort_py.errors import EPFail, OptionError
+from ort_py.errors import OptionError
+from ort_py_coreml.options import check_package, unfit_package
 
 __all__ = ["check_shapes", "shapes_of"]
 
@@ -24,6 +26,8 @@ _MOST_SETS = 128
 _LARGEST = 2**31 - 1
 
 Shape = tuple[int, ...]
+
+_refused = partial(unfit_package, "shapes", fix=_FORM)
 
 
 def check_shapes(options: Mapping[str, Any], *, written: str) -> None:
@@ -40,12 +44,11 @@ def check_shapes(options: Mapping[str, Any], *, written: str) -> None:
     if not text:
         return
     sets = _sets(text)
-    if written != ".mlpackage":
-        raise OptionError(
-            "shapes is set, but no package of Core ML is written.",
-            why="sessions and assets of Core AI take any sizes",
-            fix="leave it out, or write a package: ort-py compile MODEL --provider coreml -o out.mlpackage",
-        )
+    check_package(
+        "shapes",
+        written,
+        "sessions and assets of Core AI take any sizes, and known ones after add_free_dimension_override_by_name",
+    )
     if len(sets) > _MOST_SETS:
         raise OptionError(
             f"shapes has {len(sets)} sets of shapes.",
@@ -140,7 +143,3 @@ def _unfit(value: ValueSpec, shape: Shape, sizes: dict[str, int]) -> str | None:
 
 def _written(one: Mapping[str, Sequence[int]]) -> str:
     return ",".join(f"{name}:{'x'.join(map(str, shape))}" for name, shape in one.items())
-
-
-def _refused(reason: str) -> EPFail:
-    return EPFail("The package cannot have these shapes.", why=(reason,), fix=_FORM)

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from ort_py.contracts import OptionSpec
-from ort_py.errors import OptionError
+from ort_py.errors import EPFail, OptionError
 
-__all__ = ["OPTIONS", "check"]
+__all__ = ["OPTIONS", "check", "check_package", "unfit_package"]
 
 OPTIONS: tuple[OptionSpec, ...] = (
     OptionSpec(
@@ -81,3 +81,27 @@ def check(options: Mapping[str, Any]) -> None:
             raise OptionError(
                 f"{name} is {options[name]}.", why="it counts from 1", fix=f"Set it to a number from 1 to {_MOST}."
             )
+
+
+def check_package(name: str, written: str, why: str) -> None:
+    """Check that an option is set only where a package of Core ML is written.
+
+    Args:
+        name: The option.
+        written: The ending of the file that is written; empty in sessions that run models.
+        why: The reason why it has no meaning elsewhere.
+
+    Raises:
+        OptionError: None is written.
+    """
+    if written != ".mlpackage":
+        raise OptionError(
+            f"{name} is set, but no package of Core ML is written.",
+            why=why,
+            fix="leave it out, or write a package: ort-py compile MODEL --provider coreml -o out.mlpackage",
+        )
+
+
+def unfit_package(name: str, reason: str, fix: str) -> EPFail:
+    """Return the error for a model whose package cannot have what an option says."""
+    return EPFail(f"The package cannot have these {name}.", why=(reason,), fix=fix)

@@ -9,17 +9,21 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from ort_py.contracts import RegionView, ValueSpec
 from ort_py.dtypes import DataType
-from ort_py.errors import EPFail, OptionError
+from ort_py.errors import OptionError
+from ort_py_coreml.options import check_package, unfit_package
 
 __all__ = ["check_states", "states_of"]
 
 _FORM = (
     "write pairs such as past_key=present_key, separated by commas; a * stands for the same characters on both sides"
 )
+
+_refused = partial(unfit_package, "states", fix=_FORM)
 
 
 def check_states(options: Mapping[str, Any], *, written: str) -> None:
@@ -36,12 +40,7 @@ def check_states(options: Mapping[str, Any], *, written: str) -> None:
     if not text:
         return
     _pairs(text)
-    if written != ".mlpackage":
-        raise OptionError(
-            "states is set, but no package of Core ML is written.",
-            why="callers of a session see a model's cache among its inputs and outputs",
-            fix="leave it out, or write a package: ort-py compile MODEL --provider coreml -o out.mlpackage",
-        )
+    check_package("states", written, "callers of a session see a model's cache among its inputs and outputs")
     if options["deployment_target"] == "macOS14":
         raise OptionError(
             "states is set, and packages are written for macOS 14.",
@@ -106,7 +105,3 @@ def _unfit(past: ValueSpec, present: ValueSpec) -> str | None:
     if past.shape != present.shape:
         return f"'{past.name}' and '{present.name}' have other sizes: {past.shape} and {present.shape}"
     return None
-
-
-def _refused(reason: str) -> EPFail:
-    return EPFail("The package cannot have these states.", why=(reason,), fix=_FORM)
