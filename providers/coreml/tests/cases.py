@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Iterator
+from itertools import product
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -28,6 +29,7 @@ class Case(NamedTuple):
         positive: Whether the inputs are between 0.1 and 0.9.
         given: Inputs that are no such random numbers.
         kind: Type of the output.
+        dynamic: Whether the sizes of most axes come with a run.
     """
 
     nodes: list[NodeProto]
@@ -37,6 +39,7 @@ class Case(NamedTuple):
     positive: bool = False
     given: dict[str, Array] = {}  # noqa: RUF012 - never written to
     kind: int = TensorProto.FLOAT
+    dynamic: bool = False
 
     def feeds(self) -> dict[str, Array]:
         """Return numbers on both sides of zero, the same each time."""
@@ -45,9 +48,9 @@ class Case(NamedTuple):
             return {name: rng.uniform(0.1, 0.9, shape).astype(np.float32) for name, shape in self.shapes.items()}
         return {name: rng.normal(0, 2, shape).astype(np.float32) for name, shape in self.shapes.items()} | self.given
 
-    def model(self, *, dynamic: bool = False) -> bytes:
+    def model(self) -> bytes:
         """Return the model."""
-        return model(self.nodes, self.feeds(), self.constants, opset=self.opset, dynamic=dynamic, kind=self.kind)
+        return model(self.nodes, self.feeds(), self.constants, opset=self.opset, dynamic=self.dynamic, kind=self.kind)
 
 
 def _weight(*shape: int) -> Array:
@@ -148,11 +151,14 @@ def _movement() -> Iterator[Case]:
     cut: dict[str, Any] = {"starts": _numbers(1, -3), "ends": _numbers(3, 2**62), "axes": _numbers(0, -1)}
     yield _one(node("Slice", "x starts ends axes"), (4, 6, 9), **cut)
     yield _one(node("Slice", "x starts ends axes steps"), (4, 6, 9), **cut, steps=_numbers(1, 2))
+    back: dict[str, Any] = {"starts": _numbers(-1, 4), "ends": _numbers(-(2**62), 0), "axes": _numbers(0, 2)}
+    yield _one(node("Slice", "x starts ends axes steps"), (4, 6, 9), **back, steps=_numbers(-1, -3))
     yield _one(
         node("Pad", "x pads number"), (2, 3, 4), pads=_numbers(0, 1, 2, 1, 0, 3), number=np.array(0.5, np.float32)
     )
     yield _one(node("Pad", "x pads - axes"), (2, 3, 4), pads=_numbers(1, 2, 3, 0), axes=_numbers(-1, 0))
     yield _one(node("DepthToSpace", "x", blocksize=2), (2, 12, 3, 5))
+    yield _one(node("DepthToSpace", "x", blocksize=2, mode="CRD"), (2, 12, 3, 5))
     yield _one(node("SpaceToDepth", "x", blocksize=2), (2, 3, 4, 6))
     yield _one(node("Expand", "x shape"), (3, 1), shape=_numbers(2, 1, 4))
     yield _one(node("Expand", "x shape"), (3, 1, 5), shape=_numbers(4, 1))
@@ -180,6 +186,7 @@ def _windows() -> Iterator[Case]:
         yield _one(made, IMAGE, w=_weight(*weight), b=_weight(weight[0]))
     yield _one(node("Conv", "x w", pads=[1, 1]), (2, 4, 9), w=_weight(3, 4, 3))
     yield _one(node("Conv", "x w", pads=[1, 0, 1, 1, 2, 0]), (1, 2, 4, 5, 6), w=_weight(3, 2, 3, 2, 2))
+    yield _one(node("Conv", "x z b", pads=[1, 1, 1, 1]), IMAGE, (4, 6, 3, 3), b=_weight(4))
     transposed: list[tuple[int, tuple[int, ...], dict[str, Any]]] = [
         (1, (6, 4, 3, 3), {}),
         (1, (6, 4, 2, 3), {"strides": [2, 3], "pads": [1, 0, 0, 1]}),
@@ -194,6 +201,8 @@ def _windows() -> Iterator[Case]:
         yield _one(node(name, "x", kernel_shape=[2, 3]), IMAGE)
         yield _one(node(name, "x", kernel_shape=[3, 3], strides=[2, 2], pads=[1, 1, 1, 1]), IMAGE)
         yield _one(node(name, "x", kernel_shape=[3, 3], strides=[2, 2], ceil_mode=1), (1, 3, 7, 9))
+        yield _one(node(name, "x", kernel_shape=[3, 3], strides=[2, 3], ceil_mode=1), (1, 3, 8, 9))
+        yield _one(node(name, "x", kernel_shape=[2], strides=[3], pads=[1, 1], ceil_mode=1), (1, 2, 5))
         yield _one(node(name, "x", kernel_shape=[3, 3], auto_pad="SAME_UPPER", strides=[2, 2]), IMAGE)
         yield _one(node(name, "x", kernel_shape=[3], pads=[1, 1]), (2, 4, 9))
     yield _one(node("AveragePool", "x", kernel_shape=[3, 3], pads=[1, 0, 1, 2], count_include_pad=1), IMAGE)
@@ -214,9 +223,16 @@ def _normalizations() -> Iterator[Case]:
     for axis in (0, 1, -1):
         yield _one(node("Softmax", "x", axis=axis), (3, 5, 7))
         yield _one(node("LogSoftmax", "x", axis=axis), (3, 5, 7))
+        yield _one(node("Softmax", "x", axis=axis), (3, 5, 7), opset=11)
+    yield Case([node("LogSoftmax", "x")], {"x": (3, 5, 7)}, {}, opset=11, dynamic=True)
     statistics: dict[str, Any] = {"s": _weight(6), "o": _weight(6), "m": _weight(6), "v": np.abs(_weight(6)) + 0.1}
     yield _one(node("BatchNormalization", "x s o m v"), IMAGE, **statistics)
     yield _one(node("InstanceNormalization", "x s o", epsilon=0.01), IMAGE, s=_weight(6), o=_weight(6))
+    for opset in (18, 21):
+        few: dict[str, Any] = {"s": _weight(3 if opset == 18 else 6), "o": _weight(3 if opset == 18 else 6)}
+        made = node("GroupNormalization", "x s o", num_groups=3, epsilon=0.01)
+        yield _one(made, IMAGE, opset=opset, **few)
+        yield _one(made, (2, 6, 5), opset=opset, **few)
     yield _one(node("LRN", "x", size=3, alpha=0.5, bias=2.0), IMAGE)
     yield _one(node("LayerNormalization", "x s o"), (2, 3, 8), s=_weight(8), o=_weight(8))
     yield _one(node("LayerNormalization", "x s", axis=1, epsilon=0.01), (2, 3, 8), s=_weight(3, 8))
@@ -225,16 +241,79 @@ def _normalizations() -> Iterator[Case]:
 
 
 def _resizing() -> Iterator[Case]:
-    for mode, coordinates in (
-        ("linear", "half_pixel"),
-        ("linear", "pytorch_half_pixel"),
-        ("linear", "align_corners"),
-        ("nearest", "asymmetric"),
+    for mode, coordinates, nearest in (
+        ("linear", "half_pixel", ""),
+        ("linear", "pytorch_half_pixel", ""),
+        ("linear", "align_corners", ""),
+        ("linear", "asymmetric", ""),
+        ("nearest", "asymmetric", "floor"),
+        ("nearest", "half_pixel", "round_prefer_floor"),
+        ("nearest", "half_pixel", "round_prefer_ceil"),
     ):
-        nearest = "floor" if mode == "nearest" else "round_prefer_floor"
-        more = {"mode": mode, "coordinate_transformation_mode": coordinates, "nearest_mode": nearest}
-        yield _one(node("Resize", "x - scales", **more), IMAGE, scales=np.array([1, 1, 2, 3], np.float32))
-    yield _one(node("Resize", "x - - sizes", mode="linear"), (1, 2, 5, 3), sizes=_numbers(1, 2, 10, 9))
+        more = {"nearest_mode": nearest} if nearest else {}
+        made = node("Resize", "x - scales", mode=mode, coordinate_transformation_mode=coordinates, **more)
+        yield _one(made, IMAGE, scales=np.array([1, 1, 2, 3], np.float32))
+    for coordinates in ("half_pixel", "align_corners", "asymmetric", "half_pixel_symmetric"):
+        made = node("Resize", "x - - sizes", mode="linear", coordinate_transformation_mode=coordinates)
+        yield _one(made, (1, 2, 5, 8), sizes=_numbers(1, 2, 7, 3))
+    yield _one(node("Resize", "x - scales", mode="linear"), (1, 2, 6, 4), scales=np.array([1, 1, 0.5, 1.5], np.float32))
+    yield _one(node("Resize", "x - - sizes", mode="linear", axes=[3]), (1, 2, 5, 3), opset=18, sizes=_numbers(7))
+
+
+def _sampling() -> Iterator[Case]:
+    """Places inside an image, at its borders, and far beyond them."""
+    rng = np.random.default_rng(21)
+    places = np.concatenate([rng.uniform(-3.4, 3.4, (2, 4, 7, 2)), np.full((2, 4, 1, 2), -1.0)], 2).astype(np.float32)
+    for padding in ("zeros", "border", "reflection"):
+        for corners in (0, 1):
+            if padding != "reflection" or corners:
+                made = node("GridSample", "x z", padding_mode=padding, align_corners=corners)
+                yield Case([made], {"x": (2, 3, 5, 6)}, {}, given={"z": places})
+    yield Case([node("GridSample", "x z", mode="bilinear")], {"x": (2, 3, 5, 6)}, {}, opset=16, given={"z": places})
+
+
+def _lengths() -> Iterator[Case]:
+    """Sizes as numbers, which other providers would compute from constants if nothing hung on a run."""
+    for more in ({}, {"start": -2, "end": 9}):
+        yield Case([node("Shape", "x", **more)], {"x": (2, 3, 4)}, {}, kind=TensorProto.INT64, dynamic=True)
+    counted = [node("Shape", "x", "s"), node("Gather", "s last", "n"), node("Range", "zero n step")]
+    numbers: dict[str, Array] = {"last": np.array(-1), "zero": np.array(0), "step": np.array(2)}
+    yield Case(counted, {"x": (2, 5, 7)}, numbers, kind=TensorProto.INT64, dynamic=True)
+    repeated = [node("Shape", "x", "s", end=2), node("Tile", "z s")]
+    yield Case(repeated, {"x": (2, 3, 4), "z": (1, 5)}, {}, dynamic=True)
+    for target in ((0, 0, 2, 6), (0, -1, 0, 3), (0, 0, -1)):
+        yield Case([node("Reshape", "x shape")], {"x": (2, 3, 12)}, {"shape": _numbers(*target)}, dynamic=True)
+    for axis in (1, 2):
+        yield Case([node("Flatten", "x", axis=axis)], {"x": (2, 3, 4, 5)}, {}, dynamic=True)
+    for start, end in ((-1, 2**62), (1, 2**62), (0, -2), (2, -1)):
+        cut: dict[str, Array] = {"b": _numbers(start), "e": _numbers(end), "a": _numbers(2)}
+        yield Case([node("Slice", "x b e a")], {"x": (2, 3, 6)}, cut, dynamic=True)
+    for indices in ([0, -1], [2], [-3]):
+        yield Case([node("Gather", "x i", axis=2)], {"x": (2, 3, 4)}, {"i": np.array(indices)}, dynamic=True)
+    yield Case([node("Expand", "x shape")], {"x": (2, 1, 4)}, {"shape": _numbers(3, 1, 5, 1)}, dynamic=True)
+    yield Case(
+        [node("GroupNormalization", "x s o", num_groups=2)],
+        {"x": IMAGE},
+        {"s": _weight(6), "o": _weight(6)},
+        opset=21,
+        dynamic=True,
+    )
+
+
+def _without_axes() -> Iterator[Case]:
+    """A number is an array with one axis at the border of a program."""
+    for name in ("Add", "Div", "Max"):
+        yield _one(node(name, "x z"), (), (2, 3))
+        yield _one(node(name, "x z"), (), ())
+    yield _one(node("Sigmoid", "x"), ())
+    yield _one(node("Unsqueeze", "x axes"), (), axes=_numbers(0, -1))
+    yield _one(node("Reshape", "x shape"), (1, 1), shape=np.array([], np.int64))
+    yield _one(node("Expand", "x shape"), (), shape=_numbers(2, 3))
+    yield _one(node("ReduceSum", "x", keepdims=0), (2, 3, 4))
+    yield _one(node("Squeeze", "x"), (1, 1))
+    yield Case([node("Gather", "x i", axis=1)], {"x": (2, 4)}, {}, given={"i": np.array(-1)})
+    yield Case([node("Not", "x")], {}, {}, given={"x": np.array(True)}, kind=TensorProto.BOOL)
+    yield Case([node("Cast", "x", to=TensorProto.FLOAT)], {}, {}, given={"x": np.array(7)})
 
 
 def _recurrent() -> Iterator[Case]:
@@ -364,6 +443,21 @@ def _attention() -> Iterator[Case]:
     ]
     for names, shapes, more, given in forms:
         yield Case([node("Attention", names, **more)], shapes, {}, opset=23, given=given)
+    past: dict[str, tuple[int, ...]] = {"p": (2, 4, 6, 8), "q": (2, 4, 6, 6)}
+    few: dict[str, tuple[int, ...]] = {"p": (2, 2, 6, 8), "q": (2, 2, 6, 8)}
+    seen = np.tile(seen, 3)[:, :11]
+    caches: list[tuple[str, dict[str, tuple[int, ...]], dict[str, Any], dict[str, Array]]] = [
+        ("y", four | past, {}, {}),
+        ("y", four | past, {"is_causal": 1}, {"m": seen}),
+        ("y", three | few, {**heads, "is_causal": 1}, {}),
+        ("r y", three | few, heads, {}),
+        ("r s y", grouped | {"p": (2, 2, 6, 8), "q": (2, 2, 6, 6)}, {}, {}),
+    ]
+    for names, shapes, more, given in caches:
+        made = node("Attention", f"x z u {'m' if given else '-'} p q", "y", **more)
+        made.output[:] = [*names.split(), "v", "w"][:3]
+        for opset in (23, 24):
+            yield Case([made], shapes, {}, opset=opset, given=given)
 
 
 def _quantized() -> Iterator[Case]:
@@ -422,6 +516,9 @@ def _contributed() -> Iterator[Case]:
     yield _one(_theirs("FusedGemm", "x w b", activation="Tanh", transB=1), (5, 7), w=_weight(11, 7), b=_weight(11))
     kernel: dict[str, Any] = {"w": _weight(8, 6, 3, 3), "b": _weight(8)}
     yield _one(_theirs("FusedConv", "x w b", activation="Relu", pads=[1, 1, 1, 1]), IMAGE, **kernel)
+    parameters = {"Clip": [-1.0, 2.0], "HardSigmoid": [0.3, 0.25], "LeakyRelu": [0.2]}
+    for name, numbers in parameters.items():
+        yield _one(_theirs("FusedConv", "x w b", activation=name, activation_params=numbers), IMAGE, **kernel)
     yield _one(_theirs("FusedConv", "x w b z", pads=[1, 1, 1, 1], activation="Sigmoid"), IMAGE, (2, 8, 7, 9), **kernel)
     rng = np.random.default_rng(5)
     for bits, points in ((4, False), (4, True), (8, False), (8, True)):
@@ -450,8 +547,52 @@ def _contributed_attention() -> Iterator[Case]:
     for given in (mask, mask.sum(1, dtype=np.int32)):
         made = _theirs(several, "x z u - m", num_heads=3)
         yield Case([made], {"x": (2, 4, 12), "z": (2, 5, 12), "u": (2, 5, 12)}, {}, given={"m": given})
+    for form in ("", "unidirectional"):
+        made = _theirs(several, "x z u - - - p q", "y s t", num_heads=3, **({form: 1} if form else {}))
+        yield _one_of(made, (2, 4, 12), (2, 4, 12), (2, 4, 12), (2, 3, 5, 4), (2, 3, 5, 4))
+    kept = np.array([[1] * 7 + [0, 0], [0] + [1] * 8], np.int32)
+    made = _theirs(several, "x z u b m - p q", "r y t", num_heads=3)
+    shapes: dict[str, tuple[int, ...]] = {"x": (2, 4, 12), "z": (2, 4, 12), "u": (2, 4, 12), "p": (2, 3, 5, 4)}
+    yield Case([made], shapes | {"q": (2, 3, 5, 4)}, {"b": _weight(36)}, given={"m": kept})
+    for causal in (0, 1):
+        for names in ("y p", "p y"):
+            made = _theirs("Attention", "x w b - z", names, num_heads=3, unidirectional=causal)
+            yield _one(made, (2, 5, 8), (2, 2, 3, 4, 4), **weights)
     biased = _theirs(several, "x z u - - s", num_heads=3)
     yield Case([biased], {"x": (2, 4, 12), "z": (2, 5, 12), "u": (2, 5, 12), "s": (1, 3, 4, 5)}, {})
+
+
+def _one_of(made: NodeProto, *shapes: tuple[int, ...]) -> Case:
+    """Return a case whose inputs have the node's names for them."""
+    return Case([made], dict(zip(filter(None, made.input), shapes, strict=True)), {})
+
+
+def _grouped() -> Iterator[Case]:
+    """The lengths of all sequences are constants, and those of the operands and the cache together."""
+    table: dict[str, Any] = {"c": _weight(16, 8), "s": _weight(16, 8)}
+    for (batch, past), form in product(((2, 0), (1, 6)), ("", "do_rotary", "rotary_interleaved")):
+        more = {"do_rotary": 1, form: 1} if form else {}
+        counts = {"n": np.full(batch, past + 2, np.int32), "t": np.array(past + 3, np.int32)}
+        names = f"x z u {'p q' if past else '- -'} n t" + (" c s" if form else "")
+        made = _theirs("GroupQueryAttention", names, "y k v" if past else "y", num_heads=4, kv_num_heads=2, **more)
+        shapes: dict[str, tuple[int, ...]] = {"x": (batch, 3, 64), "z": (batch, 3, 32), "u": (batch, 3, 32)}
+        shapes |= {"p": (batch, 2, past, 16), "q": (batch, 2, past, 16)} if past else {}
+        yield Case([made], shapes, counts | (table if form else {}))
+
+
+def _embedding() -> Iterator[Case]:
+    rng = np.random.default_rng(22)
+    tables: dict[str, Any] = {"w": _weight(9, 8), "p": _weight(7, 8), "k": _weight(2, 8), "s": _weight(8)}
+    given: dict[str, Array] = {"x": rng.integers(0, 9, (2, 5), np.int32), "z": rng.integers(0, 2, (2, 5), np.int32)}
+    kind, whole = "EmbedLayerNormalization", "x z w p k s b m"
+    tables["b"] = _weight(8)
+    few = {name: tables[name] for name in "wpsb"}
+    yield Case([_theirs(kind, "x - w p - s b", "y -")], {}, few, given={"x": given["x"]})
+    for names in ("y n", "r n y"):
+        given = given | {"m": rng.integers(0, 2, (2, 5), np.int32)}
+        yield Case([_theirs(kind, whole, names)], {}, tables, given=given)
+    counted = {"x": given["x"], "i": rng.integers(0, 7, (2, 5), np.int32)}
+    yield Case([_theirs(kind, "x - w p - s b - i", "y -", epsilon=0.1)], {}, few, given=counted)
 
 
 def _rotary() -> Iterator[Case]:
@@ -481,6 +622,9 @@ _FAMILIES = (
     _reductions,
     _normalizations,
     _resizing,
+    _sampling,
+    _lengths,
+    _without_axes,
     _recurrent,
     _simple_layers,
     _logic,
@@ -492,6 +636,8 @@ _FAMILIES = (
     _selection,
     _contributed,
     _contributed_attention,
+    _grouped,
+    _embedding,
     _rotary,
 )
 CASES = {

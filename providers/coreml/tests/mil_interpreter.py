@@ -266,17 +266,25 @@ def _matmul(x: Array, y: Array, transpose_x: Any = False, transpose_y: Any = Fal
 
 
 def _slice_by_index(
-    x: Array, begin: Any, end: Any, stride: Any = None, begin_mask: Any = None, end_mask: Any = None, **_: Any
+    x: Array,
+    begin: Any,
+    end: Any,
+    stride: Any = None,
+    begin_mask: Any = None,
+    end_mask: Any = None,
+    squeeze_mask: Any = None,
 ) -> Array:
     cut = tuple(
-        slice(
+        int(begin[axis])
+        if squeeze_mask is not None and squeeze_mask[axis]
+        else slice(
             None if begin_mask is not None and begin_mask[axis] else int(begin[axis]),
             None if end_mask is not None and end_mask[axis] else int(end[axis]),
             1 if stride is None else int(stride[axis]),
         )
         for axis in range(x.ndim)
     )
-    return x[cut]
+    return np.asarray(x[cut])
 
 
 def _pad(x: Array, pad: Any, mode: Any = "constant", constant_val: Any = 0.0) -> Array:
@@ -295,6 +303,12 @@ def _depth_to_space(x: Array, block_size: Any) -> Array:
     return x.reshape(n, b, b, c // b**2, h, w).transpose(0, 3, 4, 1, 5, 2).reshape(n, c // b**2, h * b, w * b)
 
 
+def _pixel_shuffle(x: Array, upscale_factor: Any) -> Array:
+    n, c, h, w = x.shape
+    b = int(upscale_factor)
+    return x.reshape(n, c // b**2, b, b, h, w).transpose(0, 1, 4, 2, 5, 3).reshape(n, c // b**2, h * b, w * b)
+
+
 def _space_to_depth(x: Array, block_size: Any) -> Array:
     n, c, h, w = x.shape
     b = int(block_size)
@@ -307,21 +321,71 @@ def _nearest(x: Array, scale_factor_height: Any, scale_factor_width: Any) -> Arr
 
 def _bilinear(x: Array, scale_factor_height: Any, scale_factor_width: Any, align_corners: Any) -> Array:
     for axis, scale in ((-2, scale_factor_height), (-1, scale_factor_width)):
-        size = x.shape[axis]
-        wide = math.floor(size * float(scale))
-        number = np.arange(wide)
-        if align_corners:
-            at = number * ((size - 1) / max(wide - 1, 1))
-        else:
-            at = number * (size / wide) + 0.5 * (size / wide) - 0.5
-        at = at.clip(0, size - 1)
-        low = np.floor(at).astype(int)
-        high = np.minimum(low + 1, size - 1)
-        shape = [1] * x.ndim
-        shape[axis] = wide
-        part = (at - low).reshape(shape)
-        x = (x.take(low, axis) * (1 - part) + x.take(high, axis) * part).astype(x.dtype)
+        assert not align_corners
+        wide = math.floor(x.shape[axis] * float(scale))
+        x = _between(x, axis, _GRIDS["UNALIGN_CORNERS"](np.arange(wide), x.shape[axis], wide))
     return x
+
+
+_GRIDS: dict[str, Callable[[Array, int, int], Array]] = {
+    "STRICT_ALIGN_CORNERS": lambda number, size, wide: number * ((size - 1) / (wide - 1)),
+    "DEFAULT": lambda number, size, wide: number * ((size - size / wide) / (wide - 1)),
+    "UNALIGN_CORNERS": lambda number, size, wide: number * (size / wide) + 0.5 * (size / wide) - 0.5,
+}
+"""The places of each mode of `resize_bilinear`, as its documentation writes them."""
+
+
+def _resize_bilinear(x: Array, target_size_height: Any, target_size_width: Any, sampling_mode: Any) -> Array:
+    for axis, wide in ((-2, int(target_size_height)), (-1, int(target_size_width))):
+        x = _between(x, axis, _GRIDS[str(sampling_mode)](np.arange(wide), x.shape[axis], wide))
+    return x
+
+
+def _between(x: Array, axis: int, at: Array) -> Array:
+    """Elements at places of an axis, which are moved to its border if they are beyond it."""
+    last = x.shape[axis] - 1
+    at = at.clip(0, last)
+    low = np.floor(at).astype(int)
+    part = (at - low).reshape([-1 if place == axis % x.ndim else 1 for place in range(x.ndim)])
+    return (x.take(low, axis) * (1 - part) + x.take(np.minimum(low + 1, last), axis) * part).astype(x.dtype)
+
+
+_PLACES: dict[str, Callable[[Array, int], Array]] = {
+    "border": lambda place, size: place.clip(0, size - 1),
+    "reflection": lambda place, size: size - 1 - abs(place % max(2 * size - 2, 1) - (size - 1)),
+}
+"""Elements beyond an image for each mode of `resample`: those of its border, or a reflection without the border."""
+
+
+def _resample(
+    x: Array,
+    coordinates: Array,
+    sampling_mode: Any,
+    padding_mode: Any,
+    padding_value: Any,
+    coordinates_mode: Any,
+    align_corners: Any,
+) -> Array:
+    assert str(sampling_mode) == "bilinear"
+    assert str(coordinates_mode) == "normalized_minus_one_to_one"
+    places = []
+    for number, size in ((0, x.shape[3]), (1, x.shape[2])):
+        side = coordinates[..., number].astype(np.float64)
+        places.append((side + 1) / 2 * (size - 1) if align_corners else ((side + 1) * size - 1) / 2)
+    total: Array = np.zeros((*x.shape[:2], *coordinates.shape[1:3]))
+    for right, down in product((0, 1), repeat=2):
+        weight, indices, inside = 1.0, [], True
+        for place, far, size in zip(places, (right, down), (x.shape[3], x.shape[2]), strict=True):
+            low = np.floor(place)
+            weight = weight * (place - low if far else low + 1 - place)
+            at = (low + far).astype(int)
+            inside = inside & (at >= 0) & (at < size) if str(padding_mode) == "constant" else inside
+            indices.append(_PLACES.get(str(padding_mode), _PLACES["border"])(at, size))
+        for batch in range(x.shape[0]):
+            found = x[batch][:, indices[1][batch], indices[0][batch]]
+            chosen = np.where(np.broadcast_to(inside, weight.shape)[batch], found, padding_value)
+            total[batch] += chosen * weight[batch]
+    return total.astype(x.dtype)
 
 
 def _lstm(
@@ -527,7 +591,7 @@ OPERATIONS: dict[str, Callable[..., Any]] = {
     "reduce_sum_square": _reduction(lambda x, **more: (x**2).sum(**more)),
     "transpose": lambda x, perm: x.transpose([int(axis) for axis in perm]),
     "reshape": lambda x, shape: x.reshape([int(size) for size in shape]),
-    "squeeze": lambda x, axes: x.squeeze(tuple(int(axis) for axis in axes)),
+    "squeeze": lambda x, axes: np.asarray(x).squeeze(tuple(int(axis) for axis in axes)),
     "expand_dims": lambda x, axes: np.expand_dims(x, tuple(int(axis) for axis in axes)),
     "concat": _concat,
     "slice_by_index": _slice_by_index,
@@ -550,8 +614,13 @@ OPERATIONS: dict[str, Callable[..., Any]] = {
     "gru": _simple_layer(_gru_step),
     "rnn": _simple_layer(lambda given, h, weight_hh: np.tanh(given + h @ weight_hh.T)),
     "depth_to_space": _depth_to_space,
+    "pixel_shuffle": _pixel_shuffle,
     "space_to_depth": _space_to_depth,
     "upsample_nearest_neighbor": _nearest,
     "upsample_bilinear": _bilinear,
+    "resize_bilinear": _resize_bilinear,
+    "resample": _resample,
+    "shape": lambda x: np.array(x.shape, np.int32),
+    "range_1d": lambda start, end, step: np.arange(start, end, step, np.asarray(start).dtype),
 }
 """How each operator is computed, by its name in MIL."""

@@ -11,11 +11,12 @@ from coremltools.converters.mil.mil import Function, Placeholder, Program, types
 
 from ort_py.contracts import RegionView
 from ort_py_coreml import core_ml
+from ort_py_coreml.artifact import border_of
 from ort_py_coreml.program import program_of
 from ort_py_coreml.toolkit import TARGET
 from ort_py_kit.tolerances import assert_close
 from providers.coreml.tests.cases import CASES
-from providers.coreml.tests.mil_interpreter import OPERATIONS, evaluate
+from providers.coreml.tests.mil_interpreter import OPERATIONS, InterpretedRuntime, evaluate
 from providers.coreml.tests.models import open_session
 
 pytestmark = pytest.mark.usefixtures("interpreted")
@@ -36,6 +37,9 @@ _NOT_COMPUTED_BY_COREMLTOOLS = frozenset(
         "lstm",
         "local_response_norm",
         "max_pool",
+        "pixel_shuffle",
+        "resample",
+        "resize_bilinear",
         "rnn",
         "silu",
         "space_to_depth",
@@ -46,17 +50,20 @@ _NOT_COMPUTED_BY_COREMLTOOLS = frozenset(
 """Operators for which only the documentation says what they compute, and onnxruntime what ONNX's operator does."""
 
 
-def _programs(name: str, monkeypatch: pytest.MonkeyPatch) -> list[Any]:
-    """Return the programs of a case as they are before conversion."""
-    found: list[Any] = []
+def _programs(name: str, monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, list[str]]]:
+    """Return the programs of a case as they are before conversion, with the names that their inputs have in it."""
+    found: list[tuple[Any, list[str]]] = []
 
     def noted(region: RegionView, **more: Any) -> Any:
-        found.append(program_of(region, **more))
-        return found[-1]
+        made = program_of(region, **more)
+        found.append((made.program, [value.name for value in region.inputs]))
+        return made
 
     monkeypatch.setattr(core_ml, "program_of", noted)
+    monkeypatch.setattr(core_ml, "save", lambda program, *_, **__: border_of(program.signature, 1))
+    monkeypatch.setattr(InterpretedRuntime, "load", lambda *_: None)
     open_session(CASES[name].model()).close()
-    return [one.program for one in found]
+    return found
 
 
 def _folded(operation: Any, given: dict[str, Any]) -> list[Any]:
@@ -73,9 +80,10 @@ def _folded(operation: Any, given: dict[str, Any]) -> list[Any]:
 @pytest.mark.parametrize("name", CASES)
 def test_operators_of_constants(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     case = CASES[name]
-    for program in _programs(name, monkeypatch):
+    for program, names in _programs(name, monkeypatch):
         function = program.functions["main"]
-        values: dict[Any, Any] = dict(zip(function.inputs.values(), case.feeds().values(), strict=True))
+        feeds = [np.atleast_1d(case.feeds()[name]) for name in names]
+        values: dict[Any, Any] = dict(zip(function.inputs.values(), feeds, strict=True))
         for operation in function.operations:
             if operation.op_type == "const":
                 continue
@@ -88,7 +96,10 @@ def test_operators_of_constants(name: str, monkeypatch: pytest.MonkeyPatch) -> N
             given = {key: value(var) for key, var in operation.inputs.items() if var is not None}
             own = OPERATIONS[operation.op_type](**given)
             own = own if isinstance(own, list) else [own]
-            theirs = _folded(operation, given)
+            if operation.op_type == "squeeze" and not own[0].shape:  # coremltools fails to fold this
+                theirs: list[Any] = [given["x"].item()]
+            else:
+                theirs = _folded(operation, given)
             computed = all(one is not None for one in theirs)
             assert computed or operation.op_type in _NOT_COMPUTED_BY_COREMLTOOLS, operation.op_type
             if computed:

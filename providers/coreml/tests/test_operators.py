@@ -38,6 +38,21 @@ def test_results(name: str) -> None:
     assert_close(found, _expected(data, case), context=name)
 
 
+_LISTED = """
+Add ArgMax AveragePool Cast Ceil Clip Concat Conv ConvTranspose Cos DepthToSpace Div Elu Erf Exp GatherND Gelu Gemm
+GlobalAveragePool GlobalMaxPool GridSample GroupNormalization HardSigmoid Identity InstanceNormalization
+LayerNormalization LeakyRelu MatMul Max MaxPool Mul PRelu Pow Range Reciprocal ReduceMax ReduceMean ReduceSum Relu
+Reshape Resize Round Shape Sigmoid Sin Slice Softmax Softplus Split Sqrt Squeeze Sub Tanh Tile Transpose Unsqueeze
+"""
+"""ONNX's operators of onnxruntime's list for ML programs (`coreml_supported_mlprogram_ops.md`)."""
+
+
+def test_every_operator_that_onnxruntime_takes_has_a_case() -> None:
+    """Each case is a model that becomes one region, whose results are onnxruntime's; see `test_results`."""
+    wanted = {("", name) for name in _LISTED.split()} | {(MICROSOFT, name) for name in ("FusedConv", "QuickGelu")}
+    assert not wanted - {(made.domain, made.op_type) for case in CASES.values() for made in case.nodes}
+
+
 def test_every_operator_has_a_case() -> None:
     there = {(made.domain, made.op_type) for case in CASES.values() for made in case.nodes}
     known = {

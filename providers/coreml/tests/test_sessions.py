@@ -8,6 +8,7 @@ from typing import Any
 
 import ml_dtypes
 import numpy as np
+import onnx
 import onnxruntime
 import pytest
 from onnx import NodeProto, TensorProto, helper
@@ -125,17 +126,57 @@ def test_constants_are_left_to_others(level: str, interpreted: InterpretedRuntim
     ("made", "constants", "shape", "reason"),
     [
         (node("Slice", "x s e a"), {"s": [7], "e": [5], "a": [1]}, (2, 9), "'y' is empty"),
-        (node("Slice", "x s e a t"), {"s": [7], "e": [1], "a": [1], "t": [-2]}, (2, 9), "it goes backwards"),
+        (
+            node("Slice", "x s e a t"),
+            {"s": [7], "e": [1], "a": [2], "t": [-2]},
+            (2, 3, 9),
+            "it goes backwards along a part of axis 2, whose size is not known",
+        ),
         (node("Squeeze", "x a"), {"a": [2]}, (2, 3, 1), "it removes axes whose sizes are not known"),
         (
             node("Slice", "x s e a"),
             {"s": [0], "e": [5], "a": [2]},
             (2, 3, 9),
-            "it cuts axis 2, whose size is not known",
+            "it cuts axis 2, whose size is not known, at a place that may be behind its end",
         ),
         (node("Pad", "x p", mode="edge"), {"p": [1, 1, 1, 1]}, (2, 3), "it pads in mode edge"),
         (node("MaxPool", "x", kernel_shape=[3], dilations=[2]), {}, (1, 2, 9), "its window has gaps"),
-        (node("MaxPool", "x", kernel_shape=[2], strides=[2], ceil_mode=1), {}, (1, 2, 9), "it rounds sizes up"),
+        (
+            node("MaxPool", "x", kernel_shape=[2], strides=[2], ceil_mode=1),
+            {},
+            (1, 2, 9),
+            "it rounds sizes up that are not known",
+        ),
+        (
+            node("AveragePool", "x", kernel_shape=[2], strides=[2], ceil_mode=1, count_include_pad=1),
+            {},
+            (1, 2, 9),
+            "it rounds sizes up, and divides by elements of the padding",
+        ),
+        (
+            node("GridSample", "x g", mode="nearest"),
+            {},
+            (1, 2, 3, 4),
+            "its mode is nearest: Apple does not say which of two elements is nearest, and has no cubic mode",
+        ),
+        (
+            node("GridSample", "x g", padding_mode="reflection"),
+            {},
+            (1, 2, 3, 4),
+            "it reflects at the borders of the first and last elements, MIL at their centres",
+        ),
+        (
+            node("Resize", "x - f", mode="linear", coordinate_transformation_mode="asymmetric"),
+            {"f": [1, 1, 2, 2]},
+            (1, 2, 3, 4),
+            "sizes of its data are not known, and it has asymmetric coordinates",
+        ),
+        (
+            node("Resize", "x - f"),
+            {"f": [1, 1, 1.5, 2]},
+            (1, 2, 4, 4),
+            "it takes nearest elements, and its scales are not whole numbers",
+        ),
         (
             node("AveragePool", "x", kernel_shape=[3], strides=[2]),
             {},
@@ -154,14 +195,15 @@ def test_constants_are_left_to_others(level: str, interpreted: InterpretedRuntim
 )
 def test_forms_that_core_ml_does_not_compute(
     made: NodeProto,
-    constants: dict[str, list[int]],
+    constants: dict[str, list[Any]],
     shape: tuple[int, ...],
     reason: str,
     interpreted: InterpretedRuntime,
 ) -> None:
     """The node is left to another provider, and the reason says why."""
     feeds = {"x": _numbers(*shape)} | ({"z": _numbers(4)} if "z" in made.input else {})
-    given = {name: np.array(numbers) for name, numbers in constants.items()}
+    feeds |= {"g": _numbers(1, 5, 6, 2)} if "g" in made.input else {}
+    given = {name: np.array(numbers, np.float32 if name == "f" else np.int64) for name, numbers in constants.items()}
     data = model([made], feeds, given, dynamic=frozenset({2}) if "not known" in reason else False)
     with open_session(data) as session:
         reasons = {why for one in session.placement.nodes for provider, why in one.refusals if provider == PROVIDER}
@@ -304,6 +346,19 @@ def test_float16_is_computed_where_the_session_asks_for_it(interpreted: Interpre
         assert not np.array_equal(found, run_plain(data, feeds)[0])
 
 
+def test_rows_that_look_at_nothing_are_zero_in_float16(interpreted: InterpretedRuntime) -> None:
+    """There is no number for such scores that float16 and float32 share."""
+    feeds = {name: _numbers(1, 2, 3, 4) for name in "xzu"} | {"m": np.array([[1, 0, 1], [0, 0, 0], [0, 1, 1]]) > 0}
+    options = ort.SessionOptions()
+    options.precision = "float16"
+    data = model([node("Attention", "x z u m")], feeds, opset=23)
+    with ort.InferenceSession(data, options, providers=[PROVIDER], provider_options=[{"claim_small": True}]) as session:
+        (found,) = session.run(None, feeds)
+        assert not session.fallback_report
+    np.testing.assert_array_equal(found[:, :, 1], 0)
+    np.testing.assert_allclose(found, _expected(data, feeds)[0], atol=1e-2)
+
+
 def test_options_reach_core_ml(interpreted: InterpretedRuntime, tmp_path: Path) -> None:
     data, _ = cnn()
     more: dict[str, Any] = {
@@ -321,7 +376,7 @@ def test_options_reach_core_ml(interpreted: InterpretedRuntime, tmp_path: Path) 
     ("kind", "block", "axis"),
     [(ml_dtypes.int4, 0, 0), (ml_dtypes.uint4, 4, 0), (ml_dtypes.int4, 3, 1), (np.int8, 2, 0)],
 )
-def test_weights_offew_bits(kind: Any, block: int, axis: int, interpreted: InterpretedRuntime) -> None:
+def test_weights_of_few_bits(kind: Any, block: int, axis: int, interpreted: InterpretedRuntime) -> None:
     """Packages for macOS 15 have them as they are, those for macOS 14 as float32."""
     data, feeds = few_bits(kind, block, axis)
     options = onnxruntime.SessionOptions()  # onnxruntime would round the data of the product to 8 bits, too
@@ -428,6 +483,35 @@ def test_a_layer_of_many_steps_without_a_function_of_its_own(interpreted: Interp
         assert_close(session.run(None, feeds), _expected(data, feeds))
 
 
+def test_images_of_any_size_are_resized(interpreted: InterpretedRuntime) -> None:
+    """One package serves all sizes where each element becomes a whole number of them."""
+    for mode in ("nearest", "linear"):
+        x, factors = _numbers(2, 3, 4, 5), np.array([1, 1, 2, 3], np.float32)
+        data = model([node("Resize", "x - f", mode=mode)], {"x": x}, {"f": factors}, dynamic=True)
+        with open_session(data) as session:
+            for height, width in ((4, 5), (1, 7), (3, 1)):
+                feeds = {"x": _numbers(1, 3, height, width)}
+                assert_close(session.run(None, feeds), _expected(data, feeds))
+            assert set(session.placement.counts()) == {PROVIDER}
+            assert "declined" not in session.plan
+
+
+def test_sizes_that_another_provider_reads_stay_with_it(interpreted: InterpretedRuntime) -> None:
+    """They would come back into the region, and cut it in two."""
+    nodes = [
+        node("MatMul", "x w", "a"),
+        node("Shape", "a", "s"),
+        node("RandomUniformLike", "s", "r", dtype=TensorProto.FLOAT),
+        node("ReduceMin", "r", "z", keepdims=0),
+        node("Mul", "z zero", "n"),
+        node("Add", "a n", "y"),
+    ]
+    data = model(nodes, {"x": _numbers(3, 4)}, {"w": _numbers(4, 4), "zero": np.float32(0)}, dynamic=frozenset({0}))
+    with open_session(data) as session:
+        left = {one.op_type: dict(one.refusals).get(PROVIDER, "") for one in session.placement.nodes}
+        assert left["Shape"].startswith("RandomUniformLike, which reads what follows from it, is left to another")
+
+
 def test_attention_of_lengths_that_runs_give_is_refused(interpreted: InterpretedRuntime) -> None:
     """GroupQueryAttention: how long its presents are is said by a number of a run."""
     made = helper.make_node(
@@ -444,24 +528,30 @@ def test_attention_of_lengths_that_runs_give_is_refused(interpreted: Interpreted
 _SEQUENCES = [
     name
     for name, case in CASES.items()
-    if case.nodes[0].op_type in {"Attention", "MultiHeadAttention", "RotaryEmbedding"} and case.opset == 20
+    if case.nodes[0].op_type in {"Attention", "EmbedLayerNormalization", "MultiHeadAttention", "RotaryEmbedding"}
 ]
+_OPEN = {1: (0,), 2: (0, 1), 3: (0, 1), 4: (0, 2), 5: (1, 3)}
+"""Axes of sequences and their lengths, by the number of all axes."""
 
 
 @pytest.mark.parametrize("name", _SEQUENCES)
 def test_sequences_whose_number_and_length_a_run_gives(name: str, interpreted: InterpretedRuntime) -> None:
     case = CASES[name]
     feeds = case.feeds()
-    data = model(case.nodes, feeds, case.constants, dynamic=frozenset({0, 1} if feeds["x"].ndim == 3 else {0, 2}))
+    proto = onnx.load_from_string(case.model())
+    for value in proto.graph.input:
+        sizes = value.type.tensor_type.shape.dim
+        for axis in _OPEN[len(sizes)]:
+            sizes[axis].dim_param = f"{value.name}{axis}"
+    data = proto.SerializeToString()
     with open_session(data) as session:
         assert_close(session.run(None, feeds), _expected(data, feeds))
+        assert "declined" not in session.plan
         assert not session.fallback_report
         left = {why for one in session.placement.nodes for provider, why in one.refusals if provider == PROVIDER}
     assert left <= {
-        "its causal mask depends on lengths that are not known",
-        "its mask is not one number for each key",
-        "it counts positions for a sequence of unknown length",
-        "the number of its heads, or their size, is not known",
+        "its mask is neither a number for each key nor, for as many sequences as there are, the length of each",
+        "its mask may be shorter than the keys, which version 24 allows",
     }
 
 
@@ -477,15 +567,49 @@ def test_a_mask_for_other_keys_is_an_error(interpreted: InterpretedRuntime) -> N
             session.run(None, feeds | {"m": np.ones((2, 4), np.int32)})
 
 
-def test_contributed_attention_with_a_cache_is_refused(interpreted: InterpretedRuntime) -> None:
-    made = helper.make_node(
-        "MultiHeadAttention", ["x", "x", "x", "", "", "", "p", "q"], ["y", "r", "s"], domain=MICROSOFT, num_heads=2
-    )
-    feeds = {"x": _numbers(1, 3, 8), "p": _numbers(1, 2, 4, 4), "q": _numbers(1, 2, 4, 4)}
-    data = model([made], feeds, outputs=("y", "r", "s"))
+def test_a_cache_grows_with_each_run(interpreted: InterpretedRuntime) -> None:
+    """One package serves a decoder's steps: the causal mask begins where the cache ends."""
+    made = [
+        node("Attention", "x z u - p q", "a r s", is_causal=1),
+        node("Identity", "a", "y"),
+    ]
+    feeds = {name: _numbers(1, 2, rows, 4) for name, rows in zip("xzupq", (3, 3, 3, 1, 1), strict=True)}
+    data = model(made, feeds, outputs=("y", "r", "s"), opset=23, dynamic=frozenset({2}))
     with open_session(data) as session:
-        assert "it has a cache, or gives its scores" in _reasons(session)
-        assert_close(session.run(None, feeds), _expected(data, feeds))
+        for rows in (3, 1, 1, 2):
+            feeds |= {name: _numbers(1, 2, rows, 4) for name in "xzu"}
+            found = session.run(None, feeds)
+            assert_close(found, _expected(data, feeds))
+            feeds |= {"p": found[1], "q": found[2]}
+        assert set(session.placement.counts()) == {PROVIDER}
+        assert "declined" not in session.plan
+    assert len(interpreted.loads) == 1
+
+
+@pytest.mark.parametrize(
+    ("made", "reason"),
+    [
+        (
+            helper.make_node(
+                "MultiHeadAttention", ["x"] * 3 + [""] * 3 + ["p", "p", "n"], ["y"], domain=MICROSOFT, num_heads=2
+            ),
+            "it writes to a buffer of its cache, whose used length comes with each run",
+        ),
+        (
+            helper.make_node("Attention", ["x"] * 3, ["r", "", "", "y"], q_num_heads=2, kv_num_heads=2),
+            "it gives its scores",
+        ),
+        (
+            helper.make_node("Attention", ["x"] * 3, ["y"], q_num_heads=2, kv_num_heads=2, is_causal=1, softcap=2.0),
+            "it limits scores and masks them, in an order that versions of ONNX have changed",
+        ),
+    ],
+)
+def test_attention_that_core_ml_does_not_compute(made: NodeProto, reason: str, interpreted: InterpretedRuntime) -> None:
+    feeds: dict[str, Any] = {"x": _numbers(1, 3, 8), "p": _numbers(1, 2, 4, 4), "n": np.array([2], np.int32)}
+    data = model([made], {name: feeds[name] for name in feeds if name in made.input}, opset=23)
+    with open_session(data) as session:
+        assert reason in _reasons(session)
 
 
 def _layer(directions: int = 1, **attributes: Any) -> tuple[NodeProto, dict[str, Any]]:

@@ -25,7 +25,7 @@ class Border:
     """The inputs and outputs of a written region.
 
     Attributes:
-        shapes, types, results: As in `Signature`.
+        shapes, types, results, bare: As in `Signature`.
         longest: Largest size of an axis whose size is not known.
     """
 
@@ -33,6 +33,7 @@ class Border:
     types: tuple[str, ...]
     results: tuple[str, ...]
     longest: int
+    bare: tuple[int, ...] = ()
 
     def refusal(self, shapes: tuple[tuple[int, ...], ...]) -> str | None:
         """Return why the package was not made for these shapes of its inputs, or None."""
@@ -53,7 +54,7 @@ class Border:
 
 def border_of(signature: Signature, longest: int) -> Border:
     """Return the border of a program that is written for sizes up to `longest`."""
-    return Border(signature.shapes, signature.types, signature.results, longest)
+    return Border(signature.shapes, signature.types, signature.results, longest, signature.bare)
 
 
 def pack(folder: Path, border: Border, facts: Mapping[str, Any]) -> bytes:
@@ -69,6 +70,7 @@ def pack(folder: Path, border: Border, facts: Mapping[str, Any]) -> bytes:
         "types": border.types,
         "results": border.results,
         "longest": border.longest,
+        "bare": border.bare,
         "facts": facts,
     }
     buffer = io.BytesIO()
@@ -106,7 +108,9 @@ def unpack(data: bytes, folder: Path) -> Border:
         header = json.loads(archive.read(_BORDER))
         archive.extractall(folder, [name for name in archive.namelist() if name != _BORDER])
     shapes = tuple(tuple(shape) for shape in header["shapes"])
-    return Border(shapes, tuple(header["types"]), tuple(header["results"]), int(header["longest"]))
+    return Border(
+        shapes, tuple(header["types"]), tuple(header["results"]), int(header["longest"]), tuple(header["bare"])
+    )
 
 
 def _digest(content: bytes) -> bytes:

@@ -30,11 +30,12 @@ class Signature:
 
     Attributes:
         shapes: For each input its sizes; a name stands for a size that is not known, and the same name for the same
-            size.
+            size. A value without axes has one of size 1: Core ML's arrays have one at least.
         types: NumPy's name of the type of each input of the region. Integers and booleans are int32 in the program.
         results: The same for each output.
         names: Names of the program's inputs: `in0`, `in1` and so on, or those of the region.
         outputs: Names of its outputs: `out0`, `out1` and so on, or those of the region.
+        bare: Places of the outputs that have no axes in the region.
     """
 
     shapes: tuple[tuple[int | str, ...], ...]
@@ -42,6 +43,7 @@ class Signature:
     results: tuple[str, ...]
     names: tuple[str, ...]
     outputs: tuple[str, ...]
+    bare: tuple[int, ...] = ()
 
 
 class Lowering:
@@ -70,7 +72,7 @@ class Lowering:
             constant = self.graph.constant(value.name)
             assert constant is not None, f"'{value.name}' is neither written nor constant"
             kind = _KINDS.get(value.data_type, np.float32) if value.data_type is not None else np.float32
-            found = self._values[value.name] = self.mb.const(val=np.ascontiguousarray(constant, kind))
+            found = self._values[value.name] = self.mb.const(val=np.asarray(constant, kind, order="C"))
         return found
 
     def add_nodes(self) -> None:
@@ -114,7 +116,8 @@ def signature_of(region: RegionView, *, named: bool = False) -> Signature:
     if named:
         names = _names([value.name for value in (*region.inputs, *region.outputs)])
     kinds, made = ([_numpy_name(value) for value in side] for side in (region.inputs, region.outputs))
-    return Signature(shapes, tuple(kinds), tuple(made), tuple(names[: len(shapes)]), tuple(names[len(shapes) :]))
+    bare = tuple(place for place, value in enumerate(region.outputs) if value.shape == ())
+    return Signature(shapes, tuple(kinds), tuple(made), tuple(names[: len(shapes)]), tuple(names[len(shapes) :]), bare)
 
 
 def results_of(mb: Any, region: RegionView, inputs: Sequence[Var], names: Sequence[str]) -> list[Var]:
@@ -141,12 +144,14 @@ def results_of(mb: Any, region: RegionView, inputs: Sequence[Var], names: Sequen
 
 
 def _without_border(mb: Any, var: Var, value: ValueSpec) -> Var:
-    """Return an input as nodes read it. The arrays of programs hold no booleans."""
+    """Return an input as nodes read it. The arrays of programs hold no booleans, and have one axis at least."""
+    var = mb.squeeze(x=var, axes=[0]) if value.shape == () else var
     return mb.cast(x=var, dtype="bool") if value.data_type is DataType.BOOL else var
 
 
 def _at_border(mb: Any, var: Var, value: ValueSpec, name: str) -> Var:
     """Return a result as an output of the program."""
+    var = mb.expand_dims(x=var, axes=[0]) if value.shape == () else var
     if value.data_type is DataType.BOOL:
         return mb.cast(x=var, dtype="int32", name=name)
     return mb.identity(x=var, name=name)
@@ -173,6 +178,8 @@ def _names(given: Sequence[str]) -> list[str]:
 def _sizes(value: ValueSpec, number: int) -> tuple[int | str, ...]:
     """Return the sizes of an input; one that is not known has a name, which is the model's if there is one."""
     assert value.shape is not None
+    if not value.shape:
+        return (1,)
     return tuple(
         dim if isinstance(dim, int) else dim if isinstance(dim, str) and dim else f"in{number} {axis}"
         for axis, dim in enumerate(value.shape)

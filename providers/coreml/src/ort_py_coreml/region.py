@@ -103,7 +103,7 @@ class _Instance(RegionInstance):
         Raises:
             RunDeclined: The package was not made for these shapes.
         """
-        arrays = [np.asarray(array) for array in inputs]
+        arrays = [np.atleast_1d(np.asarray(array)) for array in inputs]
         reason = self._region.border.refusal(tuple(array.shape for array in arrays))
         if reason is not None:
             raise RunDeclined(reason, early=True)
@@ -117,11 +117,12 @@ class _Instance(RegionInstance):
         results: list[Array] = []
         for number, (wanted, kind) in enumerate(zip(self._wanted, self._region.border.results, strict=True)):
             result = np.asarray(found[f"out{number}"])
+            result = result.reshape(()) if number in self._region.border.bare else result
             if wanted is not None and wanted.shape == result.shape:
                 wanted[...] = result
                 results.append(wanted)
             else:
-                results.append(np.ascontiguousarray(result, kind))
+                results.append(np.asarray(result, kind, order="C"))
         self._wanted = ()
         return results
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from ort_py_coreml.core_ai.values import Var, apart_from_nan, filled, is_bool, is_float, numbers, shape_of
 
-__all__ = ["FUNCTIONS"]
+__all__ = ["FUNCTIONS", "floor"]
 
 _NAMES = "acos asin atan atanh cos cosh erf exp relu sigmoid sin sinh sqrt tan tanh"
 _ZERO, _ONE = np.float32(0), np.float32(1)

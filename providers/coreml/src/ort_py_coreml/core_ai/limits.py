@@ -37,6 +37,12 @@ def _image(node: NodeSpec) -> str | None:
     return "sizes behind the batch are not known, from which Core AI's program is written"
 
 
+def _grid(node: NodeSpec) -> str | None:
+    if all(isinstance(dim, int) for dim in shape_of(node, 1)[1:]):
+        return _image(node)
+    return "the number of its places is not known, from which Core AI's program is written"
+
+
 def _batches(node: NodeSpec) -> str | None:
     if not attribute(node, "batch_dims", 0) or (sizes(node) is not None and sizes(node, 1) is not None):
         return _width(node)
@@ -52,8 +58,10 @@ _LIMITS: dict[str, Callable[[NodeSpec], str | None]] = {
     "DepthToSpace": _image,
     "GRU": _steps,
     "GatherND": _batches,
+    "GridSample": _grid,
     "LRN": _image,
     "LSTM": _steps,
+    "Resize": _image,
     "RNN": _steps,
     "SpaceToDepth": _image,
 }

@@ -15,9 +15,18 @@ __all__ = ["FUNCTIONS", "expand_dims", "reshape", "slice_by_size", "split", "tak
 _FAR = 2**31 - 1
 
 
-def reshape(x: Var, shape: Sequence[int]) -> Var:
+def reshape(x: Var, shape: Var) -> Var:
     """Change the shape; one size may be -1."""
-    return ai.reshape(x, numbers(*shape))
+    return ai.reshape(x, shape if isinstance(shape, ai.Value) else numbers(*shape))
+
+
+def _shape(x: Var) -> Var:
+    known_sizes = shape_of(x)
+    return ai.cast(ai.get_shape(x), np.int32) if None in known_sizes else numbers(*known(known_sizes))
+
+
+def _range(start: Var, end: Var, step: Var) -> Var:
+    return ai.range_(start, end, step)
 
 
 def transpose(x: Var, perm: Sequence[int]) -> Var:
@@ -43,6 +52,11 @@ def _const(val: Any) -> Var:
 
 
 def _concat(values: Sequence[Var], axis: int) -> Var:
+    """Join values. Where the size of another axis is known of some of them only, the others' is forgotten, too."""
+    shapes = [shape_of(x) for x in values]
+    others = [sizes[:axis] + sizes[axis + 1 :] for sizes in shapes]
+    if len(set(others)) > 1:
+        values = [ai.reshape(x, ai.cast(ai.get_shape(x), np.int32)) for x in values]
     return ai.concat(np.int32(axis), list(values))
 
 
@@ -90,8 +104,8 @@ def _pad(x: Var, pad: Sequence[int], mode: str, constant_val: Any) -> Var:
     return ai.pad(x, np.array(pad, np.uint32), constant_val, mode) if any(pad) else x
 
 
-def _tile(x: Var, reps: Sequence[int]) -> Var:
-    return ai.tile(x, np.array(reps, np.uint32))
+def _tile(x: Var, reps: Var) -> Var:
+    return ai.tile(x, ai.cast(reps, np.uint32) if isinstance(reps, ai.Value) else np.array(reps, np.uint32))
 
 
 def _reverse(x: Var, axes: Sequence[int]) -> Var:
@@ -101,11 +115,10 @@ def _reverse(x: Var, axes: Sequence[int]) -> Var:
 def _from_the_front(indices: Var, x: Var, axis: int) -> Var:
     """Return indices of which none is negative."""
     size = shape_of(x)[axis]
-    if not isinstance(indices, ai.Value):
+    if not isinstance(indices, ai.Value) and (size is not None or np.all(indices >= 0)):
         return np.where(indices < 0, indices + (size or 0), indices).astype(np.int32)
     if size is None:
-        all_sizes = ai.cast(ai.get_shape(x), np.int32)
-        behind: Var = ai.reshape(ai.slice_(all_sizes, numbers(axis), numbers(axis + 1), numbers(1)), numbers())
+        behind: Var = ai.reshape(ai.slice_(_shape(x), numbers(axis), numbers(axis + 1), numbers(1)), numbers())
     else:
         behind = np.int32(size)
     below = ai.broadcasting_greater(np.int32(0), indices)
@@ -150,6 +163,14 @@ def _depth_to_space(x: Var, block_size: int) -> Var:
     return reshape(transpose(apart, [0, 3, 4, 1, 5, 2]), [-1, few, height * block_size, width * block_size])
 
 
+def _pixel_shuffle(x: Var, upscale_factor: int) -> Var:
+    channels, height, width = known(shape_of(x)[1:])
+    few = channels // upscale_factor**2
+    apart = reshape(x, [-1, few, upscale_factor, upscale_factor, height, width])
+    turned = transpose(apart, [0, 1, 4, 2, 5, 3])
+    return reshape(turned, [-1, few, height * upscale_factor, width * upscale_factor])
+
+
 def _space_to_depth(x: Var, block_size: int) -> Var:
     channels, height, width = known(shape_of(x)[1:])
     high, wide = height // block_size, width // block_size
@@ -167,8 +188,11 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "gather_nd": _gather_nd,
     "identity": _identity,
     "pad": _pad,
+    "pixel_shuffle": _pixel_shuffle,
+    "range_1d": _range,
     "reshape": reshape,
     "reverse": _reverse,
+    "shape": _shape,
     "slice_by_index": _slice_by_index,
     "slice_by_size": slice_by_size,
     "space_to_depth": _space_to_depth,

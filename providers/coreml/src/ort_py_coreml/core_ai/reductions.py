@@ -86,8 +86,9 @@ def _instance_norm(x: Var, gamma: Any, beta: Any, epsilon: Any) -> Var:
     return _scaled(_normalized(x, list(range(2, len(shape_of(x)))), epsilon), gamma, beta, 1)
 
 
-def _layer_norm(x: Var, axes: list[int], epsilon: Any, gamma: Any, beta: Any) -> Var:
-    return ai.broadcasting_add(ai.broadcasting_mul(_normalized(x, axes, epsilon), gamma), beta)
+def _layer_norm(x: Var, axes: list[int], epsilon: Any, gamma: Any = None, beta: Any = None) -> Var:
+    found = _normalized(x, axes, epsilon)
+    return found if gamma is None else ai.broadcasting_add(ai.broadcasting_mul(found, gamma), beta)
 
 
 def _local_response_norm(x: Var, size: int, alpha: Any, beta: Any, k: Any) -> Var:

@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from itertools import product
 from typing import Any
 
 import coreai.authoring as ai
 import numpy as np
 from coreai.authoring.constant import constant
 
-from ort_py_coreml.core_ai.movement import expand_dims, reshape, take, transpose
+from ort_py_coreml.core_ai.elementwise import floor
+from ort_py_coreml.core_ai.movement import expand_dims, reshape, split, take, transpose
 from ort_py_coreml.core_ai.values import Var, filled, known, numbers, shape_of, sizes_of, without_axes
 
 __all__ = ["FUNCTIONS"]
@@ -157,19 +159,21 @@ def _sums(x: Var, kernel: _Sizes, strides: _Sizes, pad: _Sizes) -> Var:
 
 def _upsample_nearest_neighbor(x: Var, scale_factor_height: int, scale_factor_width: int) -> Var:
     for axis, scale in ((2, scale_factor_height), (3, scale_factor_width)):
-        x = take(x, np.repeat(np.arange(sizes_of(x)[axis], dtype=np.int32), scale), axis)
+        (size,) = known(shape_of(x)[axis : axis + 1])
+        x = take(x, np.repeat(np.arange(size, dtype=np.int32), scale), axis)
     return x
 
 
-def _upsample_bilinear(x: Var, scale_factor_height: Any, scale_factor_width: Any, align_corners: bool) -> Var:
+def _resize_bilinear(x: Var, target_size_height: int, target_size_width: int, sampling_mode: str) -> Var:
     """Take both neighbours of each place, one axis after the other, with weights that are computed here."""
-    for axis, scale in ((2, scale_factor_height), (3, scale_factor_width)):
-        size = sizes_of(x)[axis]
-        places = np.arange(size * int(scale), dtype=np.float32)
-        if align_corners:
-            places *= np.float32(size - 1) / np.float32(max(len(places) - 1, 1))
+    for axis, wanted in ((2, target_size_height), (3, target_size_width)):
+        (size,) = known(shape_of(x)[axis : axis + 1])
+        places = np.arange(wanted, dtype=np.float32)
+        if sampling_mode == "STRICT_ALIGN_CORNERS":
+            places *= np.float32(size - 1) / np.float32(max(wanted - 1, 1))
         else:
-            places = (places + np.float32(0.5)) / np.float32(scale) - np.float32(0.5)
+            half = np.float32(0.5 if sampling_mode == "UNALIGN_CORNERS" else 0)
+            places = (places + half) * np.float32(size / wanted) - half
         places = np.clip(places, 0, size - 1)
         low = np.floor(places).astype(np.int32)
         high = np.minimum(low + 1, size - 1)
@@ -177,6 +181,58 @@ def _upsample_bilinear(x: Var, scale_factor_height: Any, scale_factor_width: Any
         near, far = take(x, low, axis), take(x, high, axis)
         x = ai.broadcasting_add(ai.broadcasting_mul(near, 1 - weight), ai.broadcasting_mul(far, weight))
     return x
+
+
+def _resample(
+    x: Var,
+    coordinates: Var,
+    padding_mode: str,
+    align_corners: bool,
+    sampling_mode: str = "bilinear",
+    padding_value: Any = _ZERO,
+    coordinates_mode: str = "normalized_minus_one_to_one",
+) -> Var:
+    """Weigh the four elements around each place. Rows of an image are one axis, in which they have one number each."""
+    channels, height, width = known(shape_of(x)[1:])
+    rows, columns = known(shape_of(coordinates)[1:3])
+    sides = [reshape(one, [-1, rows * columns]) for one in split(coordinates, 3, num_splits=2)]
+    places = [
+        _in_image(side, size, padding_mode, align_corners) for side, size in zip(sides, (width, height), strict=True)
+    ]
+    low = [floor(place) for place in places]
+    image, total = reshape(x, [-1, channels, height * width]), None
+    for down, right in product((0, 1), repeat=2):
+        weights, inside = [], []
+        for place, first, far, size in zip(places, low, (right, down), (width, height), strict=True):
+            part = ai.broadcasting_sub(place, first)
+            weight = part if far else ai.broadcasting_sub(np.float32(1), part)
+            at = ai.broadcasting_add(first, np.float32(far))
+            inner = ai.broadcasting_minimum(ai.broadcasting_maximum(at, _ZERO), np.float32(size - 1))
+            weights.append(ai.broadcasting_where(ai.broadcasting_equal(at, inner), weight, _ZERO))
+            inside.append(inner)
+        number = ai.broadcasting_add(ai.broadcasting_mul(inside[1], np.float32(width)), inside[0])
+        indices = expand_dims(ai.cast(number, np.int32), [1])
+        taken = ai.gather_along_axis(image, ai.tile(indices, _unsigned(1, channels, 1)), np.int32(2))
+        weight = expand_dims(ai.broadcasting_mul(*weights), [1])
+        part = ai.broadcasting_mul(taken, weight)
+        total = part if total is None else ai.broadcasting_add(total, part)
+    return reshape(total, [-1, channels, rows, columns])
+
+
+def _in_image(side: Var, size: int, padding_mode: str, align_corners: bool) -> Var:
+    """Return the places of coordinates from -1 to 1, moved into the image if elements beyond it are those inside."""
+    wide, shift = (size - 1, 0.0) if align_corners else (size, 0.5)
+    scaled = ai.broadcasting_mul(ai.broadcasting_add(side, np.float32(1)), np.float32(wide / 2))
+    place = ai.broadcasting_sub(scaled, np.float32(shift))
+    last = np.float32(size - 1)
+    if padding_mode == "reflection":
+        span = np.float32(max(2 * (size - 1), 1))
+        turns = floor(ai.broadcasting_divide(place, span))
+        place = ai.broadcasting_sub(place, ai.broadcasting_mul(turns, span))
+        place = ai.broadcasting_sub(last, ai.abs_(ai.broadcasting_sub(place, last)))
+    if padding_mode == "constant":
+        return place
+    return ai.broadcasting_minimum(ai.broadcasting_maximum(place, _ZERO), last)
 
 
 def _dequantize(quantized_data: Any, zero_point: Any, scale: Any, axis: Any) -> Var:
@@ -213,7 +269,8 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "conv_transpose": _conv_transpose,
     "matmul": _matmul,
     "max_pool": _max_pool,
-    "upsample_bilinear": _upsample_bilinear,
+    "resample": _resample,
+    "resize_bilinear": _resize_bilinear,
     "upsample_nearest_neighbor": _upsample_nearest_neighbor,
 }
 """Functions of MIL by name."""

@@ -11,7 +11,7 @@ import numpy as np
 from ort_py.contracts import GraphView, NodeSpec, ValueSpec
 from ort_py.dtypes import DataType
 from ort_py.lazy_dataclass import dataclass
-from ort_py_coreml.operators.operator import Operator
+from ort_py_coreml.operators.operator import INTEGERS, Operator
 
 __all__ = ["CONTRIBUTED", "FAMILIES", "is_heavy", "operator_of", "refusal"]
 
@@ -24,12 +24,12 @@ FAMILIES: dict[str, str] = {
     ),
     "logic": ("And Cast Equal Greater GreaterOrEqual Less LessOrEqual Not Or Where Xor"),
     "movement": (
-        "Concat DepthToSpace Expand Flatten Gather GatherElements GatherND Pad Reshape Slice SpaceToDepth Split "
-        "Squeeze Tile Transpose Unsqueeze"
+        "Concat DepthToSpace Expand Flatten Gather GatherElements GatherND Pad Range Reshape Shape Slice SpaceToDepth "
+        "Split Squeeze Tile Transpose Unsqueeze"
     ),
     "normalization": (
-        "BatchNormalization InstanceNormalization LRN LayerNormalization LogSoftmax RMSNormalization "
-        "SimplifiedLayerNormalization Softmax"
+        "BatchNormalization GroupNormalization InstanceNormalization LRN LayerNormalization LogSoftmax "
+        "RMSNormalization SimplifiedLayerNormalization Softmax"
     ),
     "products": "Gemm MatMul",
     "quantization": "DequantizeLinear",
@@ -40,6 +40,7 @@ FAMILIES: dict[str, str] = {
     ),
     "resizing": "Resize",
     "rotary": "RotaryEmbedding",
+    "sampling": "GridSample",
     "selection": "ArgMax ArgMin TopK",
     "windows": "AveragePool Conv ConvTranspose MaxPool",
 }
@@ -47,7 +48,8 @@ FAMILIES: dict[str, str] = {
 
 CONTRIBUTED: dict[str, str] = {
     "contributed.activations": "BiasGelu FastGelu Gelu QuickGelu",
-    "contributed.attention": "Attention MultiHeadAttention",
+    "contributed.attention": "Attention GroupQueryAttention MultiHeadAttention",
+    "contributed.embedding": "EmbedLayerNormalization",
     "contributed.normalization": "SkipLayerNormalization SkipSimplifiedLayerNormalization",
     "contributed.products": "FusedConv FusedGemm FusedMatMul MatMulNBits",
     "contributed.rotary": "RotaryEmbedding",
@@ -60,11 +62,6 @@ _HOMES = {
     for family, words in families.items()
     for name in words.split()
 }
-_REFUSED = {
-    ("com.microsoft", "GroupQueryAttention"): "the lengths of its sequences come with each run, not with the model",
-}
-"""Reasons against operators that exported models have, and that cannot be written."""
-
 _MOST_AXES = 5
 _TITLES = {DataType.FLOAT: "float32"}
 
@@ -90,13 +87,33 @@ def refusal(node: NodeSpec, graph: GraphView, *, static: bool = False, later: bo
     """
     asked = _Asked(static, later)
     reason = _refusal(node, graph, asked)
-    if reason is not None or node.op_type != "DequantizeLinear" or node.domain:
+    if reason is not None or node.domain or node.op_type not in ("DequantizeLinear", "Shape"):
         return reason
+    if node.op_type == "Shape":
+        return _left_reader(node, graph, asked)
     name = node.outputs[0].name if node.outputs[0] is not None else ""
     if any(value.name == name for value in graph.outputs):
         return "its result is an output, and Core ML has no constant outputs"
     readers = (_refusal(graph.nodes[index], graph, asked) for index in graph.consumers(name))
     return next((f"its result is read by another provider: {why}" for why in readers if why is not None), None)
+
+
+def _left_reader(node: NodeSpec, graph: GraphView, asked: _Asked) -> str | None:
+    """Return why integers that follow from a node are left to another provider, or None.
+
+    Sizes of an input that another provider computes further would come back into what follows, and cut it in two; the
+    other provider reads them from the input itself.
+    """
+    for value in node.outputs:
+        for index in () if value is None or value.data_type not in INTEGERS else graph.consumers(value.name):
+            reader = graph.nodes[index]
+            reason = _refusal(reader, graph, asked)
+            if reason is not None:
+                return f"{reader.op_type}, which reads what follows from it, is left to another provider: {reason}"
+            reason = _left_reader(reader, graph, asked)
+            if reason is not None:
+                return reason
+    return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +134,7 @@ def _refusal(node: NodeSpec, graph: GraphView, asked: _Asked) -> str | None:
         return next((why for part in inner.nodes if (why := _refusal(part, inner, asked)) is not None), None)
     operator = operator_of(node.domain, node.op_type)
     if operator is None:
-        return _REFUSED.get((node.domain, node.op_type), "the Core ML provider does not support this operator")
+        return "the Core ML provider does not support this operator"
     if node.since_version < operator.since:
         return (
             f"version {node.since_version} of {node.op_type} has a different form; "
@@ -138,7 +155,9 @@ def _refusal(node: NodeSpec, graph: GraphView, asked: _Asked) -> str | None:
         elif (reason := _unfit(value, operator.kinds, graph.constant(value.name), static=asked.static)) is not None:
             return reason
     for value in node.outputs:
-        reason = None if value is None else _unfit(value, operator.kinds, None, static=asked.static)
+        if value is None or (value.shape is None and operator.few_axes and value.data_type in operator.kinds):
+            continue
+        reason = _unfit(value, operator.kinds, None, static=asked.static)
         if reason is not None:
             return reason
     return asked.refusal(operator, node, graph)
@@ -181,8 +200,6 @@ def _unfit(
         return f"the rank of '{value.name}' is unknown"
     if len(shape) > _MOST_AXES:
         return f"'{value.name}' has {len(shape)} axes; Core ML supports at most {_MOST_AXES}"
-    if not shape and constant is None:
-        return f"'{value.name}' has no axes; Core ML's arrays have one at least"
     if 0 in shape:
         return f"'{value.name}' is empty"
     if static and not all(isinstance(dim, int) for dim in shape):

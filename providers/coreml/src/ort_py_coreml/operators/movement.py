@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ort_py.contracts import NodeSpec
+from ort_py_coreml.operators.extents import SizeOf, reshaped
 from ort_py_coreml.operators.operator import (
     ALL,
+    INTEGERS,
     NUMBERS,
     Constants,
     Operator,
@@ -18,7 +20,6 @@ from ort_py_coreml.operators.operator import (
     constant,
     integers,
     shape_of,
-    sizes,
 )
 
 if TYPE_CHECKING:
@@ -27,48 +28,36 @@ if TYPE_CHECKING:
 __all__ = ["OPERATORS"]
 
 
-def _target(node: NodeSpec, graph: Constants) -> list[int] | str:
-    """Return the target of a Reshape in which at most one size is -1, or the reason why there is none."""
-    before = shape_of(node)
-    wanted = integers(node, graph, 1, "shape") or []
-    if attribute(node, "allowzero", 0) and 0 in wanted:
-        return "its result is empty"
-    resolved = [before[axis] if dim == 0 else dim for axis, dim in enumerate(wanted)]
-    if all(isinstance(dim, int) for dim in before) and -1 in resolved:
-        known = math.prod(dim for dim in resolved if dim != -1)
-        resolved = [math.prod(before) // known if dim == -1 else dim for dim in resolved]
-    target = [dim if isinstance(dim, int) else -1 for dim in resolved]
-    if target.count(-1) > 1:
-        return "more than one size of its result is not known"
-    return target
-
-
 def _check_reshape(node: NodeSpec, graph: Constants) -> str | None:
-    target = _target(node, graph)
-    return target if isinstance(target, str) else None
+    empty = attribute(node, "allowzero", 0) and 0 in (integers(node, graph, 1, "shape") or [])
+    return "its result is empty" if empty else None
 
 
 def _reshape(lowering: Lowering, node: NodeSpec) -> Var:
-    target = _target(node, lowering.graph)
-    assert not isinstance(target, str)
-    return lowering.mb.reshape(x=lowering.read(node.inputs[0]), shape=target)
-
-
-def _flat(node: NodeSpec) -> list[int]:
-    """Return the target of a Flatten; a size that is not known is -1."""
-    shape = shape_of(node)
-    axis = int(attribute(node, "axis", 1))
-    axis += len(shape) if axis < 0 else 0
-    parts = shape[:axis], shape[axis:]
-    return [math.prod(part) if all(isinstance(dim, int) for dim in part) else -1 for part in parts]
-
-
-def _check_flatten(node: NodeSpec, graph: Constants) -> str | None:
-    return "no size of its result is known" if _flat(node) == [-1, -1] else None
+    """Change the shape. The size that follows from the others is computed here, or there is one of -1."""
+    before = shape_of(node)
+    target: list[int | SizeOf] = []
+    for axis, size in enumerate(integers(node, lowering.graph, 1, "shape") or []):
+        kept = before[axis] if size == 0 else size
+        target.append(kept if isinstance(kept, int) else SizeOf((axis,)))
+    kept_axes = {axis for one in target if isinstance(one, SizeOf) for axis in one.axes}
+    left = [size for axis, size in enumerate(before) if axis not in kept_axes]
+    if -1 in target and all(isinstance(size, int) for size in left):
+        known = math.prod(one for one in target if isinstance(one, int) and one != -1)
+        target[target.index(-1)] = math.prod(left) // known
+    x = lowering.read(node.inputs[0])
+    return reshaped(lowering.mb, x, target) if target else lowering.mb.squeeze(x=x, axes=list(range(len(before))))
 
 
 def _flatten(lowering: Lowering, node: NodeSpec) -> Var:
-    return lowering.mb.reshape(x=lowering.read(node.inputs[0]), shape=_flat(node))
+    shape = shape_of(node)
+    axis = int(attribute(node, "axis", 1))
+    axis += len(shape) if axis < 0 else 0
+    target: list[int | SizeOf] = []
+    for first, part in ((0, shape[:axis]), (axis, shape[axis:])):
+        known = all(isinstance(size, int) for size in part)
+        target.append(math.prod(part) if known else SizeOf(tuple(range(first, first + len(part)))))
+    return reshaped(lowering.mb, lowering.read(node.inputs[0]), target)
 
 
 def _check_squeeze(node: NodeSpec, graph: Constants) -> str | None:
@@ -111,7 +100,10 @@ def _concat(lowering: Lowering, node: NodeSpec) -> Var:
 
 
 def _cuts(node: NodeSpec, graph: Constants) -> dict[int, tuple[int | None, int | None, int]] | str:
-    """Return begin, end (None for the border) and step of each axis that a Slice cuts, or why MIL has no such cut."""
+    """Return begin, end (None for the border) and step of each axis that a Slice cuts, or why MIL has no such cut.
+
+    A step below zero takes the elements from begin to end, too, and turns them around.
+    """
     shape = shape_of(node)
     starts = integers(node, graph, 1, "starts") or []
     ends = integers(node, graph, 2, "ends") or []
@@ -119,18 +111,23 @@ def _cuts(node: NodeSpec, graph: Constants) -> dict[int, tuple[int | None, int |
     steps = integers(node, graph, 4, "steps") or [1] * len(starts)
     cuts: dict[int, tuple[int | None, int | None, int]] = {}
     for axis, start, end, step in zip(axes, starts, ends, steps, strict=True):
-        if step < 1:
-            return "it goes backwards"
         size = shape[axis]
+        if not step:
+            return "its step is 0"
         if isinstance(size, int):
-            begin, behind, _ = slice(start, end, step).indices(size)
-            if begin >= behind:
+            taken = range(size)[start:end:step]
+            if not taken:
                 return "its result is empty"
-            cuts[axis % len(shape)] = begin, behind, step
-        elif start == 0 and end >= 2**31 - 1:
+            cuts[axis % len(shape)] = min(taken), max(taken) + 1, step
+        elif step < 0:
+            if step < -1 or 0 <= start < 2**31 - 1 or start < -1 or end > -(2**31 - 1):
+                return f"it goes backwards along a part of axis {axis}, whose size is not known"
             cuts[axis % len(shape)] = None, None, step
+        elif start >= -1 and (end >= 2**31 - 1 or (start >= 0 > end)):
+            # What begins behind the end is empty, and such runs are left to others: nothing has to be cut off.
+            cuts[axis % len(shape)] = start or None, end if end < 0 else None, step
         else:
-            return f"it cuts axis {axis}, whose size is not known"
+            return f"it cuts axis {axis}, whose size is not known, at a place that may be behind its end"
     return cuts
 
 
@@ -144,14 +141,16 @@ def _slice(lowering: Lowering, node: NodeSpec) -> Var:
     assert not isinstance(cuts, str)
     whole = None, None, 1
     each = [cuts.get(axis, whole) for axis in range(len(shape_of(node)))]
-    return lowering.mb.slice_by_index(
+    part = lowering.mb.slice_by_index(
         x=lowering.read(node.inputs[0]),
         begin=[begin or 0 for begin, _, _ in each],
         end=[end or 0 for _, end, _ in each],
-        stride=[step for _, _, step in each],
+        stride=[abs(step) for _, _, step in each],
         begin_mask=[begin is None for begin, _, _ in each],
         end_mask=[end is None for _, end, _ in each],
     )
+    backwards = [axis for axis, (_, _, step) in enumerate(each) if step < 0]
+    return lowering.mb.reverse(x=part, axes=backwards) if backwards else part
 
 
 def _parts(node: NodeSpec, graph: Constants) -> list[int] | str:
@@ -209,15 +208,14 @@ def _pad(lowering: Lowering, node: NodeSpec) -> Var:
 
 def _repeats(node: NodeSpec, graph: Constants) -> list[int] | str:
     """Return how often an Expand repeats each axis of its result, or why that is not known."""
-    shape = sizes(node)
-    if shape is None:
-        return "sizes of its data are not known"
-    wanted = integers(node, graph, 1, "shape") or []
+    shape, wanted = shape_of(node), tuple(integers(node, graph, 1, "shape") or [])
     if any(size < 1 for size in wanted):
         return "its result is empty, or its target is invalid"
-    result = np.broadcast_shapes(shape, wanted)
-    shape = (1,) * (len(result) - len(shape)) + shape
-    return [dim // own for dim, own in zip(result, shape, strict=True)]
+    rank = max(len(shape), len(wanted))
+    shape, wanted = ((1,) * (rank - len(one)) + one for one in (shape, wanted))
+    if any(size > 1 and not isinstance(own, int) for own, size in zip(shape, wanted, strict=True)):
+        return "it may repeat an axis whose size is not known"
+    return [size if own == 1 else 1 for own, size in zip(shape, wanted, strict=True)]
 
 
 def _check_expand(node: NodeSpec, graph: Constants) -> str | None:
@@ -235,35 +233,61 @@ def _expand(lowering: Lowering, node: NodeSpec) -> Var:
 
 
 def _check_tile(node: NodeSpec, graph: Constants) -> str | None:
-    return "its result is empty" if 0 in (integers(node, graph, 1, "repeats") or [0]) else None
+    if not shape_of(node):
+        return "its data has no axes"
+    return "its result is empty" if 0 in (integers(node, graph, 1, "repeats") or []) else None
 
 
 def _tile(lowering: Lowering, node: NodeSpec) -> Var:
-    return lowering.mb.tile(x=lowering.read(node.inputs[0]), reps=integers(node, lowering.graph, 1, "repeats"))
+    repeats = integers(node, lowering.graph, 1, "repeats")
+    return lowering.mb.tile(
+        x=lowering.read(node.inputs[0]), reps=lowering.read(node.inputs[1]) if repeats is None else repeats
+    )
+
+
+def _places(node: NodeSpec) -> range:
+    """Return the axes whose sizes a Shape gives."""
+    rank = len(shape_of(node))
+    return range(rank)[attribute(node, "start", 0) : attribute(node, "end", rank)]
+
+
+def _check_shape(node: NodeSpec, graph: Constants) -> str | None:
+    return None if _places(node) else "its result is empty"
+
+
+def _shape(lowering: Lowering, node: NodeSpec) -> Var:
+    mb, places = lowering.mb, _places(node)
+    whole = mb.shape(x=lowering.read(node.inputs[0]))
+    return (
+        whole if len(places) == len(shape_of(node)) else mb.gather(x=whole, indices=np.array(places, np.int32), axis=0)
+    )
+
+
+def _range(lowering: Lowering, node: NodeSpec) -> Var:
+    start, end, step = (lowering.read(value) for value in node.inputs)
+    return lowering.mb.range_1d(start=start, end=end, step=step)
 
 
 def _check_gather(node: NodeSpec, graph: Constants) -> str | None:
     found = constant(node, graph, 1)
     if found is None:
         return None  # Core ML takes negative indices as ONNX does
-    shape = shape_of(node)
-    size = shape[int(attribute(node, "axis", 0))]
+    size = shape_of(node)[int(attribute(node, "axis", 0))]
     if not found.size:
         return "it takes no elements"
-    if not isinstance(size, int):
-        return "the size of its axis is not known"
-    if found.min() < -size or found.max() >= size:
+    if isinstance(size, int) and (found.min() < -size or found.max() >= size):
         return "an index is out of range"
     return None
 
 
 def _gather(lowering: Lowering, node: NodeSpec) -> Var:
     axis = int(attribute(node, "axis", 0)) % len(shape_of(node))
-    found = constant(node, lowering.graph, 1)
+    found, size = constant(node, lowering.graph, 1), shape_of(node)[axis]
     if found is None:
         indices = lowering.read(node.inputs[1])
     else:
-        indices = np.where(found < 0, found + shape_of(node)[axis], found).astype(np.int32)
+        indices = np.where(found < 0, found + size, found) if isinstance(size, int) else found
+        indices = indices.astype(np.int32)
     return lowering.mb.gather(x=lowering.read(node.inputs[0]), indices=indices, axis=axis)
 
 
@@ -316,13 +340,14 @@ def _gather_nd(lowering: Lowering, node: NodeSpec) -> Var:
 def _check_blocks(node: NodeSpec, graph: Constants) -> str | None:
     if len(shape_of(node)) != 4:
         return "its data does not have four axes"
-    if attribute(node, "mode", "DCR") != "DCR":
-        return f"its mode is {attribute(node, 'mode', '')}"
     return "its blocks have one element" if int(attribute(node, "blocksize", 0)) < 2 else None
 
 
 def _depth_to_space(lowering: Lowering, node: NodeSpec) -> Var:
-    return lowering.mb.depth_to_space(x=lowering.read(node.inputs[0]), block_size=int(attribute(node, "blocksize", 0)))
+    x, size = lowering.read(node.inputs[0]), int(attribute(node, "blocksize", 0))
+    if attribute(node, "mode", "DCR") == "CRD":
+        return lowering.mb.pixel_shuffle(x=x, upscale_factor=size)
+    return lowering.mb.depth_to_space(x=x, block_size=size)
 
 
 def _space_to_depth(lowering: Lowering, node: NodeSpec) -> Var:
@@ -335,17 +360,19 @@ OPERATORS = {
     "Concat": Operator(_concat, since=4, kinds=NUMBERS),
     "DepthToSpace": Operator(_depth_to_space, _check_blocks),
     "Expand": Operator(_expand, _check_expand, _SECOND, kinds=ALL),
-    "Flatten": Operator(_flatten, _check_flatten, kinds=ALL),
+    "Flatten": Operator(_flatten, kinds=ALL),
     "Gather": Operator(_gather, _check_gather, kinds=NUMBERS),
     "GatherElements": Operator(_gather_elements, _check_gather_elements, kinds=NUMBERS),
     "GatherND": Operator(_gather_nd, _check_gather_nd, kinds=NUMBERS),
     "Pad": Operator(_pad, _check_pad, frozenset({1, 2, 3}), since=2),
+    "Range": Operator(_range, kinds=INTEGERS),
     "Reshape": Operator(_reshape, _check_reshape, _SECOND, since=5, kinds=ALL),
+    "Shape": Operator(_shape, _check_shape, kinds=ALL),
     "Slice": Operator(_slice, _check_slice, frozenset({1, 2, 3, 4}), kinds=ALL),
     "SpaceToDepth": Operator(_space_to_depth, _check_blocks),
     "Split": Operator(_split, _check_split, _SECOND, since=2, kinds=ALL),
     "Squeeze": Operator(_squeeze, _check_squeeze, _SECOND, kinds=ALL),
-    "Tile": Operator(_tile, _check_tile, _SECOND, since=6, kinds=ALL),
+    "Tile": Operator(_tile, _check_tile, since=6, kinds=ALL),
     "Transpose": Operator(_transpose, kinds=ALL),
     "Unsqueeze": Operator(_unsqueeze, constants=_SECOND, kinds=ALL),
 }

@@ -2,12 +2,24 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import math
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ort_py.contracts import NodeSpec
-from ort_py_coreml.operators.operator import Constants, Operator, Var, attribute, constant, shape_of
+from ort_py_coreml.operators.extents import SizeOf, reshaped, size_at
+from ort_py_coreml.operators.operator import (
+    Constants,
+    Lower,
+    Operator,
+    Var,
+    attribute,
+    constant,
+    shape_of,
+    sizes,
+)
 
 if TYPE_CHECKING:
     from ort_py_coreml.lowering import Lowering
@@ -15,17 +27,41 @@ if TYPE_CHECKING:
 __all__ = ["OPERATORS"]
 
 
-def _axis(node: NodeSpec) -> int:
-    return int(attribute(node, "axis", -1)) % len(shape_of(node))
+def _axis(node: NodeSpec, default: int = -1) -> int:
+    return int(attribute(node, "axis", default)) % len(shape_of(node))
 
 
-def _softmax(lowering: Lowering, node: NodeSpec) -> Var:
-    return lowering.mb.softmax(x=lowering.read(node.inputs[0]), axis=_axis(node))
+def _check_softmax(node: NodeSpec, graph: Constants) -> str | None:
+    return None if shape_of(node) else "its data has no axes"
 
 
-def _log_softmax(lowering: Lowering, node: NodeSpec) -> Var:
+def _of_rows(function: Callable[[Any, Var, int], Var]) -> Lower:
+    """Return the lowering of a softmax function. Before version 13, all axes from one on are one axis."""
+
+    def lower(lowering: Lowering, node: NodeSpec) -> Var:
+        mb, x, shape = lowering.mb, lowering.read(node.inputs[0]), shape_of(node)
+        if node.since_version >= 13:
+            return function(mb, x, _axis(node))
+        axis = _axis(node, 1)
+        if axis == len(shape) - 1:
+            return function(mb, x, axis)
+        before, behind = (
+            math.prod(part) if all(isinstance(size, int) for size in part) else SizeOf(tuple(range(first, behind)))
+            for part, first, behind in ((shape[:axis], 0, axis), (shape[axis:], axis, len(shape)))
+        )
+        found = function(mb, reshaped(mb, x, [before, behind]), 1)
+        return mb.reshape(x=found, shape=shape if sizes(node) is not None else mb.shape(x=x))
+
+    return lower
+
+
+def _softmax(mb: Any, x: Var, axis: int) -> Var:
+    return mb.softmax(x=x, axis=axis)
+
+
+def _log_softmax(mb: Any, x: Var, axis: int) -> Var:
     """Subtract the largest element first: what is left of infinity is NaN then, in the sum too."""
-    mb, x, axes = lowering.mb, lowering.read(node.inputs[0]), [_axis(node)]
+    axes = [axis]
     below = mb.sub(x=x, y=mb.reduce_max(x=x, axes=axes, keep_dims=True))
     return mb.sub(x=below, y=mb.reduce_log_sum_exp(x=below, axes=axes, keep_dims=True))
 
@@ -56,6 +92,30 @@ def _batch(lowering: Lowering, node: NodeSpec) -> Var:
         beta=bias,
         epsilon=np.float32(attribute(node, "epsilon", 1e-5)),
     )
+
+
+def _check_group(node: NodeSpec, graph: Constants) -> str | None:
+    return None if isinstance(shape_of(node)[1], int) else "the number of its channels is not known"
+
+
+def _group(lowering: Lowering, node: NodeSpec) -> Var:
+    """Normalise each group as one axis. Before version 21, there is one scale for each group."""
+    mb, x, shape = lowering.mb, lowering.read(node.inputs[0]), shape_of(node)
+    groups = int(attribute(node, "num_groups", 1))
+    behind = shape[2:]
+    count = shape[1] // groups
+    each = count * math.prod(behind) if all(isinstance(size, int) for size in behind) else -1
+    first: list[int | SizeOf] = [size_at(shape, 0, 0), groups, each]
+    found = mb.layer_norm(x=reshaped(mb, x, first), axes=[2], epsilon=np.float32(attribute(node, "epsilon", 1e-5)))
+    if all(isinstance(size, int) for size in shape[1:]):
+        found = mb.reshape(x=found, shape=[-1, *shape[1:]])
+    else:
+        found = mb.reshape(x=found, shape=mb.shape(x=x))
+    scale, bias = (_numbers(node, lowering, place) for place in (1, 2))
+    if node.since_version < 21:
+        scale, bias = np.repeat(scale, count), np.repeat(bias, count)
+    wide = (-1, *(1,) * len(behind))
+    return mb.add(x=mb.mul(x=found, y=scale.reshape(wide)), y=bias.reshape(wide))
 
 
 def _check_instance(node: NodeSpec, graph: Constants) -> str | None:
@@ -123,11 +183,12 @@ def _response(lowering: Lowering, node: NodeSpec) -> Var:
 
 OPERATORS = {
     "BatchNormalization": Operator(_batch, _check_batch, frozenset({1, 2, 3, 4}), since=9),
+    "GroupNormalization": Operator(_group, _check_group, frozenset({1, 2}), since=18),
     "InstanceNormalization": Operator(_instance, _check_instance, frozenset({1, 2})),
     "LRN": Operator(_response, _check_response),
     "LayerNormalization": Operator(_layer, _check_layer, frozenset({1, 2})),
-    "LogSoftmax": Operator(_log_softmax, since=13),
+    "LogSoftmax": Operator(_of_rows(_log_softmax), _check_softmax),
     "RMSNormalization": Operator(_rms),
     "SimplifiedLayerNormalization": Operator(_rms, _check_simplified),
-    "Softmax": Operator(_softmax, since=13),
+    "Softmax": Operator(_of_rows(_softmax), _check_softmax),
 }

@@ -32,6 +32,7 @@ __all__ = [
     "attribute",
     "both",
     "constant",
+    "has",
     "integers",
     "kind_of",
     "shape_of",
@@ -78,6 +79,7 @@ class Operator:
         kinds: Types of the inputs that need not be constant, and of the outputs.
         later: Returns the reason why a node that can be written needs later systems than the oldest ones that programs
             are written for, or None.
+        few_axes: Whether results have no more axes than Core ML supports, also where shape inference does not know any.
     """
 
     lower: Lower
@@ -88,6 +90,7 @@ class Operator:
     since: int = 1
     kinds: frozenset[DataType] = FLOATS
     later: Check = _always
+    few_axes: bool = False
 
 
 def attribute(node: NodeSpec, name: str, default: Any) -> Any:
@@ -99,6 +102,11 @@ def shape_of(node: NodeSpec, place: int = 0) -> tuple[Any, ...]:
     """Return the dimensions of an input; an unknown one is not an integer."""
     value = node.inputs[place] if place < len(node.inputs) else None
     return () if value is None or value.shape is None else tuple(value.shape)
+
+
+def has(node: NodeSpec, place: int) -> bool:
+    """Return whether an optional input is there."""
+    return place < len(node.inputs) and node.inputs[place] is not None
 
 
 def kind_of(node: NodeSpec, place: int = 0) -> DataType | None:

@@ -9,12 +9,13 @@ import numpy as np
 from ort_py.contracts import NodeSpec
 from ort_py.lazy_dataclass import dataclass
 from ort_py_coreml.operators.attention import joined, split_heads
+from ort_py_coreml.operators.extents import counted_up
 from ort_py_coreml.operators.operator import FLOATS, INTEGERS, Constants, Operator, Var, attribute, shape_of
 
 if TYPE_CHECKING:
     from ort_py_coreml.lowering import Lowering
 
-__all__ = ["CONTRIBUTED", "OPERATORS"]
+__all__ = ["CONTRIBUTED", "OPERATORS", "turned"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,8 +31,6 @@ class _Places:
         shape, table = shape_of(node), shape_of(node, self.cosines)
         if not isinstance(shape[-1], int) or not isinstance(table[-1], int):
             return "the size of its heads, or the number of its angles, is not known"
-        if self._has_positions(node) and len(shape_of(node, self.positions)) == 1 and not isinstance(shape[-2], int):
-            return "it counts positions for a sequence of unknown length"
         return None
 
     def _has_positions(self, node: NodeSpec) -> bool:
@@ -48,15 +47,8 @@ class _Places:
             size //= heads
             x = split_heads(mb, x, shape, heads)
         cosines, sines = self._angles(lowering, node)
-        interleaved = bool(attribute(node, "interleaved", 0))
-        step, second = (2, 1) if interleaved else (1, half)
-        parts = [_cut(mb, x, first, 2 * half if interleaved else first + half, step) for first in (0, second)]
-        result = mb.concat(values=_turned(mb, parts[0], parts[1], cosines, sines), axis=3)
-        if interleaved:
-            result = mb.gather(x=result, indices=np.arange(2 * half, dtype=np.int32).reshape(2, half).T.ravel(), axis=3)
-        if 2 * half < size:
-            result = mb.concat(values=[result, _cut(mb, x, 2 * half, size, 1)], axis=3)
-        return joined(mb, result, shape, heads, heads * size) if len(shape) == 3 else result
+        result = turned(mb, x, cosines, sines, half, size, interleaved=bool(attribute(node, "interleaved", 0)))
+        return joined(mb, result, shape, heads * size) if len(shape) == 3 else result
 
     def _angles(self, lowering: Lowering, node: NodeSpec) -> list[Var]:
         """Return cosines and sines of each place, with an axis for the heads."""
@@ -64,11 +56,31 @@ class _Places:
         if self._has_positions(node):
             positions = lowering.read(node.inputs[self.positions])
             if len(shape_of(node, self.positions)) == 1:
-                shape = shape_of(node)
-                counted = np.arange(shape[2] if len(shape) == 4 else shape[1], dtype=np.int32)
+                rows = shape_of(node)[-2]
+                counted = counted_up(mb, rows, lowering.read(node.inputs[0]), len(shape_of(node)) - 2)
                 positions = mb.expand_dims(x=mb.add(x=positions, y=counted), axes=[0])
             tables = [mb.gather(x=table, indices=positions, axis=0) for table in tables]
         return [mb.expand_dims(x=table, axes=[1]) for table in tables]
+
+
+def turned(mb: Any, x: Var, cosines: Var, sines: Var, half: int, size: int, *, interleaved: bool) -> Var:
+    """Turn the first elements of each head.
+
+    Args:
+        mb: Has the functions of MIL as members.
+        x: The heads.
+        cosines: One for each pair of elements, with an axis for the heads.
+        sines: The same.
+        half: The number of pairs.
+        size: The size of a head.
+        interleaved: Whether pairs are neighbours.
+    """
+    step, second = (2, 1) if interleaved else (1, half)
+    parts = [_cut(mb, x, first, 2 * half if interleaved else first + half, step) for first in (0, second)]
+    result = mb.concat(values=_pairs(mb, parts[0], parts[1], cosines, sines), axis=3)
+    if interleaved:
+        result = mb.gather(x=result, indices=np.arange(2 * half, dtype=np.int32).reshape(2, half).T.ravel(), axis=3)
+    return mb.concat(values=[result, _cut(mb, x, 2 * half, size, 1)], axis=3) if 2 * half < size else result
 
 
 def _cut(mb: Any, x: Var, first: int, behind: int, step: int) -> Var:
@@ -83,7 +95,7 @@ def _cut(mb: Any, x: Var, first: int, behind: int, step: int) -> Var:
     )
 
 
-def _turned(mb: Any, first: Var, second: Var, cosines: Var, sines: Var) -> list[Var]:
+def _pairs(mb: Any, first: Var, second: Var, cosines: Var, sines: Var) -> list[Var]:
     return [
         mb.sub(x=mb.mul(x=first, y=cosines), y=mb.mul(x=second, y=sines)),
         mb.add(x=mb.mul(x=first, y=sines), y=mb.mul(x=second, y=cosines)),

@@ -20,7 +20,10 @@ class _Window:
     Attributes:
         kernel: Its size along each axis.
         pads: Padding before and after each axis in turn, as MIL has it; None if it depends on sizes that are unknown.
+        rounded: The part of it that there is because sizes are rounded up.
     """
+
+    rounded = 0
 
     def __init__(self, node: NodeSpec, kernel: Sequence[int]) -> None:
         self.kernel = [int(size) for size in kernel]
@@ -30,6 +33,8 @@ class _Window:
         self.spans = [(size - 1) * dilation + 1 for size, dilation in zip(self.kernel, self.dilations, strict=True)]
         self.shape = shape_of(node)[2:]
         self.pads = self._pads(node)
+        if attribute(node, "ceil_mode", 0):
+            self._round_up()
 
     def _pads(self, node: NodeSpec) -> list[int] | None:
         mode = attribute(node, "auto_pad", "NOTSET")
@@ -48,6 +53,18 @@ class _Window:
             found += [first, total - first]
         return found
 
+    def _round_up(self) -> None:
+        """Pad behind axes until their last, partial windows are whole. ONNX has none that begin in the padding."""
+        pads = self.pads
+        for axis, (size, stride, span) in enumerate(zip(self.shape, self.strides, self.spans, strict=True)):
+            if pads is None or not isinstance(size, int):
+                continue
+            before, whole = pads[2 * axis], size + pads[2 * axis] + pads[2 * axis + 1]
+            count = -(-(whole - span) // stride) + 1
+            count -= (count - 1) * stride >= size + before
+            self.rounded += max((count - 1) * stride + span - whole, 0)
+            pads[2 * axis + 1] += max((count - 1) * stride + span - whole, 0)
+
     def refusal(self) -> str | None:
         """Return why MIL has no such window, or None."""
         if self.pads is None:
@@ -65,17 +82,6 @@ class _Window:
             for axis, size in enumerate(self.shape)
         )
 
-    def ceil_matters(self) -> bool:
-        """Return whether a result is larger, or may be, if sizes are rounded up."""
-        pads = self.pads
-        assert pads is not None
-        for axis, size in enumerate(self.shape):
-            if not isinstance(size, int):
-                return True
-            if (size + pads[2 * axis] + pads[2 * axis + 1] - self.spans[axis]) % self.strides[axis]:
-                return True
-        return False
-
 
 def _kernel(node: NodeSpec) -> Sequence[int]:
     """Return the kernel of a convolution, which is that of its weight."""
@@ -85,6 +91,8 @@ def _kernel(node: NodeSpec) -> Sequence[int]:
 def _check_conv(node: NodeSpec, graph: Constants) -> str | None:
     if not 3 <= len(shape_of(node)) <= 5:
         return "its data has neither one, two nor three axes behind the channels"
+    if not all(isinstance(size, int) for size in shape_of(node, 1)):
+        return "the sizes of its weight are not known"
     return _Window(node, _kernel(node)).refusal()
 
 
@@ -141,8 +149,12 @@ def _check_pool(node: NodeSpec, graph: Constants) -> str | None:
     reason = window.refusal()
     if reason is None and window.exceeds():
         return "its window is larger than its data"
-    if reason is None and attribute(node, "ceil_mode", 0) and window.ceil_matters():
-        return "it rounds sizes up"
+    if reason is None and attribute(node, "ceil_mode", 0):
+        steps = zip(window.shape, window.strides, strict=True)
+        if any(stride > 1 and not isinstance(size, int) for size, stride in steps):
+            return "it rounds sizes up that are not known"
+        if window.rounded and attribute(node, "count_include_pad", 0):
+            return "it rounds sizes up, and divides by elements of the padding"
     return reason
 
 
@@ -171,7 +183,7 @@ def _average_pool(lowering: Lowering, node: NodeSpec) -> Var:
 
 OPERATORS = {
     "AveragePool": Operator(_average_pool, _check_pool, since=7),
-    "Conv": Operator(_conv, _check_conv, frozenset({1, 2}), frozenset({1, 2}), heavy=True),
+    "Conv": Operator(_conv, _check_conv, frozenset({2}), frozenset({1, 2}), heavy=True),
     "ConvTranspose": Operator(_transposed, _check_transposed, frozenset({1, 2}), frozenset({1, 2}), heavy=True),
     "MaxPool": Operator(_max_pool, _check_pool),
 }

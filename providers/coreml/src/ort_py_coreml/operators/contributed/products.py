@@ -17,6 +17,11 @@ if TYPE_CHECKING:
 __all__ = ["OPERATORS"]
 
 _ACTIVATIONS = {"Relu": "relu", "Sigmoid": "sigmoid", "Tanh": "tanh"}
+"""MIL's functions of activations without parameters."""
+
+_PARAMETERS = {"Clip": 2, "HardSigmoid": 2, "LeakyRelu": 1}
+"""The number of parameters of others, which FusedConv has."""
+
 _GEMM, _CONV = products.OPERATORS["Gemm"], windows.OPERATORS["Conv"]
 
 
@@ -39,12 +44,24 @@ def _matmul(lowering: Lowering, node: NodeSpec) -> Var:
 
 def _check_activation(node: NodeSpec) -> str | None:
     name = attribute(node, "activation", "")
-    return None if not name or name in _ACTIVATIONS else f"its activation is {name}"
+    if not name or name in _ACTIVATIONS:
+        return None
+    count = len(attribute(node, "activation_params", ()))
+    if _PARAMETERS.get(name) != count:
+        return f"its activation is {name}, with {count} parameters"
+    return None if np.isfinite(attribute(node, "activation_params", ())).all() else "a parameter is not finite"
 
 
 def _activated(lowering: Lowering, node: NodeSpec, x: Var) -> Var:
-    name = attribute(node, "activation", "")
-    return getattr(lowering.mb, _ACTIVATIONS[name])(x=x) if name else x
+    mb, name = lowering.mb, attribute(node, "activation", "")
+    given = [np.float32(one) for one in attribute(node, "activation_params", ())]
+    if name == "Clip":
+        return mb.minimum(x=mb.maximum(x=x, y=given[0]), y=given[1])
+    if name == "HardSigmoid":
+        return mb.sigmoid_hard(x=x, alpha=given[0], beta=given[1])
+    if name == "LeakyRelu":
+        return mb.leaky_relu(x=x, alpha=given[0])
+    return getattr(mb, _ACTIVATIONS[name])(x=x) if name else x
 
 
 def _check_gemm(node: NodeSpec, graph: Constants) -> str | None:
@@ -118,7 +135,7 @@ def _bits(lowering: Lowering, node: NodeSpec) -> Var:
 
 
 OPERATORS = {
-    "FusedConv": Operator(_conv, _check_conv, frozenset({1, 2}), heavy=True),
+    "FusedConv": Operator(_conv, _check_conv, frozenset({2}), heavy=True),
     "FusedGemm": Operator(_gemm, _check_gemm, heavy=True),
     "FusedMatMul": Operator(_matmul, _check_matmul, heavy=True),
     "MatMulNBits": Operator(_bits, _check_bits, frozenset({1, 2, 3, 4}), heavy=True, later=_check_later),
