@@ -274,7 +274,8 @@ def _sampling() -> Iterator[Case]:
 
 def _lengths() -> Iterator[Case]:
     """Sizes as numbers, which other providers would compute from constants if nothing hung on a run."""
-    for more in ({}, {"start": -2, "end": 9}):
+    parts: list[dict[str, Any]] = [{}, {"start": -2, "end": 9}]
+    for more in parts:
         yield Case([node("Shape", "x", **more)], {"x": (2, 3, 4)}, {}, kind=TensorProto.INT64, dynamic=True)
     counted = [node("Shape", "x", "s"), node("Gather", "s last", "n"), node("Range", "zero n step")]
     numbers: dict[str, Array] = {"last": np.array(-1), "zero": np.array(0), "step": np.array(2)}
@@ -311,6 +312,7 @@ def _without_axes() -> Iterator[Case]:
     yield _one(node("Expand", "x shape"), (), shape=_numbers(2, 3))
     yield _one(node("ReduceSum", "x", keepdims=0), (2, 3, 4))
     yield _one(node("Squeeze", "x"), (1, 1))
+    yield _one(node("Transpose", "x"), ())
     yield Case([node("Gather", "x i", axis=1)], {"x": (2, 4)}, {}, given={"i": np.array(-1)})
     yield Case([node("Not", "x")], {}, {}, given={"x": np.array(True)}, kind=TensorProto.BOOL)
     yield Case([node("Cast", "x", to=TensorProto.FLOAT)], {}, {}, given={"x": np.array(7)})

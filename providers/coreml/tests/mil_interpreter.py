@@ -347,7 +347,8 @@ def _between(x: Array, axis: int, at: Array) -> Array:
     at = at.clip(0, last)
     low = np.floor(at).astype(int)
     part = (at - low).reshape([-1 if place == axis % x.ndim else 1 for place in range(x.ndim)])
-    return (x.take(low, axis) * (1 - part) + x.take(np.minimum(low + 1, last), axis) * part).astype(x.dtype)
+    found = x.take(low, axis) * (1 - part) + x.take(np.minimum(low + 1, last), axis) * part
+    return np.asarray(found, x.dtype)
 
 
 _PLACES: dict[str, Callable[[Array, int], Array]] = {
@@ -374,7 +375,8 @@ def _resample(
         places.append((side + 1) / 2 * (size - 1) if align_corners else ((side + 1) * size - 1) / 2)
     total: Array = np.zeros((*x.shape[:2], *coordinates.shape[1:3]))
     for right, down in product((0, 1), repeat=2):
-        weight, indices, inside = 1.0, [], True
+        weight, indices = np.ones(places[0].shape), []
+        inside = np.ones(places[0].shape, np.bool_)
         for place, far, size in zip(places, (right, down), (x.shape[3], x.shape[2]), strict=True):
             low = np.floor(place)
             weight = weight * (place - low if far else low + 1 - place)
@@ -383,9 +385,9 @@ def _resample(
             indices.append(_PLACES.get(str(padding_mode), _PLACES["border"])(at, size))
         for batch in range(x.shape[0]):
             found = x[batch][:, indices[1][batch], indices[0][batch]]
-            chosen = np.where(np.broadcast_to(inside, weight.shape)[batch], found, padding_value)
+            chosen = np.where(inside[batch], found, padding_value)
             total[batch] += chosen * weight[batch]
-    return total.astype(x.dtype)
+    return np.asarray(total, x.dtype)
 
 
 def _lstm(
@@ -501,6 +503,10 @@ def _affine(quantized_data: Array, zero_point: Any, scale: Any, axis: Any) -> Ar
     return np.asarray(
         (quantized_data.astype(np.float32) - np.asarray(zero, np.float32)) * step, np.asarray(scale).dtype
     )
+
+
+def _range(start: Any, end: Any, step: Any) -> Array:
+    return np.asarray(range(int(start), int(end), int(step)), np.int32)
 
 
 def _concat(values: list[Array], axis: int, interleave: bool = False) -> Array:
@@ -621,6 +627,6 @@ OPERATIONS: dict[str, Callable[..., Any]] = {
     "resize_bilinear": _resize_bilinear,
     "resample": _resample,
     "shape": lambda x: np.array(x.shape, np.int32),
-    "range_1d": lambda start, end, step: np.arange(start, end, step, np.asarray(start).dtype),
+    "range_1d": _range,
 }
 """How each operator is computed, by its name in MIL."""

@@ -42,8 +42,8 @@ def cnn(*, dynamic: bool = True) -> tuple[bytes, dict[str, Any]]:
     return model(nodes, {"x": numbers(2, 3, 16, 20)}, constants, dynamic=dynamic), {"x": numbers(2, 3, 16, 20)}
 
 
-def bert() -> tuple[bytes, dict[str, Any]]:
-    """A layer of an encoder, for sequences of any length."""
+def bert(batch: int = 1) -> tuple[bytes, dict[str, Any]]:
+    """A layer of an encoder, for sequences of any length, and any number of them unless there is one."""
     width, heads = 24, 3
     nodes: list[NodeProto] = [node("LayerNormalization", "x s o", "n")]
     for name in "qkv":
@@ -68,10 +68,16 @@ def bert() -> tuple[bytes, dict[str, Any]]:
         f"b{name}": numbers(width) for name in "qkv"
     }
     constants |= {"s": numbers(width), "o": numbers(width), "scale": np.array(8**-0.5, np.float32)}
-    shapes = {"heads": np.array([1, -1, heads, width // heads]), "whole": np.array([1, -1, width])}
-    x = numbers(1, 7, width)
-    data = model(nodes, {"x": x}, constants | shapes, dynamic=frozenset({1}))
+    kept = [1, -1] if batch == 1 else [0, 0]
+    shapes = {"heads": np.array([*kept, heads, width // heads]), "whole": np.array([*kept, width])}
+    x = numbers(batch, 7, width)
+    data = model(nodes, {"x": x}, constants | shapes, dynamic=frozenset({1} if batch == 1 else {0, 1}))
     return data, {"x": x}
+
+
+def open_bert() -> tuple[bytes, dict[str, Any]]:
+    """The same for any number of sequences."""
+    return bert(2)
 
 
 def vit() -> tuple[bytes, dict[str, Any]]:
@@ -188,4 +194,4 @@ def few_bits(kind: Any, block: int, axis: int = 0) -> tuple[bytes, dict[str, Any
     return model([made, node("MatMul", "x w")], feeds, constants, opset=21), feeds
 
 
-NETWORKS = [cnn, bert, vit, lstm, unet, grouped]
+NETWORKS = [cnn, bert, open_bert, vit, lstm, unet, grouped]

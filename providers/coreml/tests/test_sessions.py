@@ -139,6 +139,13 @@ def test_constants_are_left_to_others(level: str, interpreted: InterpretedRuntim
             (2, 3, 9),
             "it cuts axis 2, whose size is not known, at a place that may be behind its end",
         ),
+        (node("ReduceSum", "x"), {}, (), "its first input has no axes, and ReduceSum is written for some"),
+        (
+            node("GatherND", "x i"),
+            {"i": [[0, 1, 2]]},
+            (2, 3, 4),
+            "the sizes of the axes that its indices name are not known",
+        ),
         (node("Pad", "x p", mode="edge"), {"p": [1, 1, 1, 1]}, (2, 3), "it pads in mode edge"),
         (node("MaxPool", "x", kernel_shape=[3], dilations=[2]), {}, (1, 2, 9), "its window has gaps"),
         (
@@ -506,7 +513,9 @@ def test_sizes_that_another_provider_reads_stay_with_it(interpreted: Interpreted
         node("Mul", "z zero", "n"),
         node("Add", "a n", "y"),
     ]
-    data = model(nodes, {"x": _numbers(3, 4)}, {"w": _numbers(4, 4), "zero": np.float32(0)}, dynamic=frozenset({0}))
+    data = model(
+        nodes, {"x": _numbers(3, 4)}, {"w": _numbers(4, 4), "zero": np.array(0, np.float32)}, dynamic=frozenset({0})
+    )
     with open_session(data) as session:
         left = {one.op_type: dict(one.refusals).get(PROVIDER, "") for one in session.placement.nodes}
         assert left["Shape"].startswith("RandomUniformLike, which reads what follows from it, is left to another")

@@ -18,6 +18,8 @@ def refusal(node: NodeSpec, graph: GraphView) -> str | None:
     inner = graph.function(node)
     if inner is not None:
         return next((why for part in inner.nodes if (why := refusal(part, inner)) is not None), None)
+    if node.op_type == "Concat":
+        return _joined(node, graph)
     limit = _LIMITS.get(node.op_type)
     return None if limit is None else limit(node)
 
@@ -35,6 +37,17 @@ def _image(node: NodeSpec) -> str | None:
     if all(isinstance(dim, int) for dim in shape_of(node)[1:]):
         return None
     return "sizes behind the batch are not known, from which Core AI's program is written"
+
+
+def _joined(node: NodeSpec, graph: GraphView) -> str | None:
+    """Core AI joins values whose sizes beside the axis are all known, or all unknown; those of constants are known."""
+    axis = int(attribute(node, "axis", 1)) % len(shape_of(node))
+    shapes = [shape_of(node, place) for place in range(len(node.inputs))]
+    others = [size for shape in shapes for place, size in enumerate(shape) if place != axis]
+    constants = [value for value in node.inputs if value is not None and graph.constant(value.name) is not None]
+    if constants and not all(isinstance(size, int) for size in others):
+        return "it joins a constant to a value of unknown sizes"
+    return None
 
 
 def _grid(node: NodeSpec) -> str | None:

@@ -11,7 +11,7 @@ import numpy as np
 from ort_py.contracts import GraphView, NodeSpec, ValueSpec
 from ort_py.dtypes import DataType
 from ort_py.lazy_dataclass import dataclass
-from ort_py_coreml.operators.operator import INTEGERS, Operator
+from ort_py_coreml.operators.operator import INTEGERS, Operator, shape_of
 
 __all__ = ["CONTRIBUTED", "FAMILIES", "is_heavy", "operator_of", "refusal"]
 
@@ -62,6 +62,9 @@ _HOMES = {
     for family, words in families.items()
     for name in words.split()
 }
+_BARE = frozenset(["Expand", "Flatten", "Range", "Reshape", "Shape", "Squeeze", "Transpose", "Unsqueeze"])
+"""Operators whose first input may be without axes, beside those of single elements."""
+
 _MOST_AXES = 5
 _TITLES = {DataType.FLOAT: "float32"}
 
@@ -140,6 +143,8 @@ def _refusal(node: NodeSpec, graph: GraphView, asked: _Asked) -> str | None:
             f"version {node.since_version} of {node.op_type} has a different form; "
             f"versions from {operator.since} on are supported"
         )
+    if shape_of(node) == () and not _takes_numbers(node):
+        return f"its first input has no axes, and {node.op_type} is written for some"
     if node.op_type == "DequantizeLinear" and not node.domain:
         return asked.refusal(operator, node, graph) if _is_constant(node, graph) else "its data is not constant"
     if all(value is None or graph.constant(value.name) is not None for value in node.inputs):
@@ -161,6 +166,14 @@ def _refusal(node: NodeSpec, graph: GraphView, asked: _Asked) -> str | None:
         if reason is not None:
             return reason
     return asked.refusal(operator, node, graph)
+
+
+def _takes_numbers(node: NodeSpec) -> bool:
+    """Return whether an operator is written for a first input that has no axes, or whose rank is not known."""
+    first = node.inputs[0] if node.inputs else None
+    if first is None or first.shape is None:
+        return True
+    return node.op_type in _BARE or _HOMES[node.domain, node.op_type] in ("elementwise", "logic")
 
 
 def _is_constant(node: NodeSpec, graph: GraphView) -> bool:

@@ -153,12 +153,12 @@ def _attention(lowering: Lowering, node: NodeSpec) -> list[Var]:
     ]
     size = shape[-1] if len(shape) == 4 else shape[-1] // heads
     scale, limit = attribute(node, "scale", None), float(attribute(node, "softcap", 0.0))
-    shared = [
+    key, value = (
         repeated(mb, x, shape_of(node, place), _keys(node), _heads(node, place), heads // _heads(node, place))
         for place, x in enumerate(presents, 1)
-    ]
-    masks = _masks(lowering, node, query, shared[0])
-    result = weighed(mb, query, *shared, size**-0.5 if scale is None else scale, masks, limit)
+    )
+    masks = _masks(lowering, node, query, key)
+    result = weighed(mb, query, key, value, size**-0.5 if scale is None else scale, masks, limit)
     if len(shape) == 3:
         own = shape_of(node, 2)
         columns = own[-1] * heads if len(own) == 4 else own[-1] // _heads(node, 2) * heads

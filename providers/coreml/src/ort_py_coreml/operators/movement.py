@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -87,6 +87,8 @@ def _unsqueeze(lowering: Lowering, node: NodeSpec) -> Var:
 
 def _transpose(lowering: Lowering, node: NodeSpec) -> Var:
     rank = len(shape_of(node))
+    if not rank:
+        return lowering.mb.identity(x=lowering.read(node.inputs[0]))
     return lowering.mb.transpose(
         x=lowering.read(node.inputs[0]), perm=[int(one) for one in attribute(node, "perm", range(rank - 1, -1, -1))]
     )
@@ -119,6 +121,8 @@ def _cuts(node: NodeSpec, graph: Constants) -> dict[int, tuple[int | None, int |
             if not taken:
                 return "its result is empty"
             cuts[axis % len(shape)] = min(taken), max(taken) + 1, step
+        elif start >= 2**31 - 1 and step > 0:
+            return "its result is empty"
         elif step < 0:
             if step < -1 or 0 <= start < 2**31 - 1 or start < -1 or end > -(2**31 - 1):
                 return f"it goes backwards along a part of axis {axis}, whose size is not known"
@@ -311,14 +315,15 @@ def _gather_elements(lowering: Lowering, node: NodeSpec) -> Var:
     )
 
 
-def _indexed_sizes(node: NodeSpec) -> tuple[int | None, ...]:
+def _indexed_sizes(node: NodeSpec) -> tuple[Any, ...]:
     """Return the sizes of the axes that the indices of GatherND name."""
     batch, width = int(attribute(node, "batch_dims", 0)), shape_of(node, 1)[-1]
     return shape_of(node)[batch:][:width]
 
 
 def _check_gather_nd(node: NodeSpec, graph: Constants) -> str | None:
-    if shape_of(node, 1)[-1] is None or None in _indexed_sizes(node):
+    width = shape_of(node, 1)[-1]
+    if not isinstance(width, int) or not all(isinstance(size, int) for size in _indexed_sizes(node)):
         return "the sizes of the axes that its indices name are not known"
     return None
 

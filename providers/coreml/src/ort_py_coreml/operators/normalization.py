@@ -95,7 +95,8 @@ def _batch(lowering: Lowering, node: NodeSpec) -> Var:
 
 
 def _check_group(node: NodeSpec, graph: Constants) -> str | None:
-    return None if isinstance(shape_of(node)[1], int) else "the number of its channels is not known"
+    known = isinstance((*shape_of(node), None, None)[1], int)
+    return None if known else "it has no channels, or their number is not known"
 
 
 def _group(lowering: Lowering, node: NodeSpec) -> Var:

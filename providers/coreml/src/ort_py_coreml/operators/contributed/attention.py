@@ -196,10 +196,10 @@ def _grouped(lowering: Lowering, node: NodeSpec) -> list[Var]:
     if attribute(node, "do_rotary", 0):
         query, key = _turned(lowering, node, query, past, size), _turned(lowering, node, key, past, size)
     presents = behind(lowering, node, 3, key), behind(lowering, node, 4, value)
-    shared = [repeated(mb, x, (shape[0], keys, groups * size), keys, groups, heads // groups) for x in presents]
+    key, value = (repeated(mb, x, (shape[0], keys, groups * size), keys, groups, heads // groups) for x in presents)
     masks = _masks(lowering, node, keys, key, len(node.inputs), 10)
-    masks.append(causal(mb, shape[1], keys, query, shared[0], past, None))
-    result = weighed(mb, query, *shared, _scale(node, size), masks)
+    masks.append(causal(mb, shape[1], keys, query, key, past, None))
+    result = weighed(mb, query, key, value, _scale(node, size), masks)
     return [joined(mb, result, shape, heads * size), *presents]
 
 
