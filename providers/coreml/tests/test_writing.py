@@ -6,7 +6,8 @@ import contextlib
 import io
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
 
@@ -15,20 +16,20 @@ import onnx
 import onnxruntime
 import pytest
 
-from ort_py.cli.main import main
 from ort_py_kit.tolerances import assert_close
 from providers.coreml.tests.mil_interpreter import InterpretedModel
 from providers.coreml.tests.models import model, node
 
 W = np.random.default_rng(5).normal(0, 1, (4, 6)).astype(np.float32)
 X = np.random.default_rng(6).normal(0, 1, (3, 4)).astype(np.float32)
+_COMMAND: Callable[[list[str]], int] = next(iter(entry_points(group="console_scripts", name="ort-py"))).load()
 
 
 def _write(tmp_path: Path, data: bytes, *more: str) -> tuple[str, Path]:
-    """Return what the command says is wrong, and the path of the package. It runs in this process."""
+    """Return what the installed command says is wrong, and the path of the package. It runs in this process."""
     target, said = tmp_path / "m.mlpackage", io.StringIO()
     with contextlib.redirect_stderr(said), contextlib.redirect_stdout(io.StringIO()):
-        code = main(_arguments(tmp_path, data, target, more or ("--provider", "coreml")))
+        code = _COMMAND(_arguments(tmp_path, data, target, more or ("--provider", "coreml")))
     return said.getvalue() if code else "", target
 
 
