@@ -597,7 +597,7 @@ OPERATIONS: dict[str, Callable[..., Any]] = {
     "reduce_sum_square": _reduction(lambda x, **more: (x**2).sum(**more)),
     "transpose": lambda x, perm: x.transpose([int(axis) for axis in perm]),
     "reshape": lambda x, shape: x.reshape([int(size) for size in shape]),
-    "squeeze": lambda x, axes: np.asarray(x).squeeze(tuple(int(axis) for axis in axes)),
+    "squeeze": lambda x, axes=None: np.asarray(x).squeeze(None if axes is None else tuple(map(int, axes))),
     "expand_dims": lambda x, axes: np.expand_dims(x, tuple(int(axis) for axis in axes)),
     "concat": _concat,
     "slice_by_index": _slice_by_index,

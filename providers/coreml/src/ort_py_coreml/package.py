@@ -49,20 +49,20 @@ def save(
     """
     signature = region.signature
     ranges: dict[str, Any] = {}
-    inputs = [
-        coremltools.TensorType(
-            name=name,
-            shape=_listed(shapes[place]) if place in shapes else _ranged(shape, ranges, longest),
-            dtype=np.float32 if kind == "float32" else np.int32,
-        )
-        for place, (name, shape, kind) in enumerate(
-            zip(signature.names, signature.shapes, signature.types, strict=True)
-        )
-        if place not in region.states
-    ]
     precision = coremltools.precision.FLOAT16 if half else coremltools.precision.FLOAT32
     try:
         with _alone():
+            inputs = [
+                coremltools.TensorType(
+                    name=name,
+                    shape=_listed(shapes[place]) if place in shapes else _ranged(shape, ranges, longest),
+                    dtype=np.float32 if kind == "float32" else np.int32,
+                )
+                for place, (name, shape, kind) in enumerate(
+                    zip(signature.names, signature.shapes, signature.types, strict=True)
+                )
+                if place not in region.states
+            ]
             model = coremltools.convert(
                 region.program,
                 convert_to="mlprogram",

@@ -256,7 +256,10 @@ def _places(node: NodeSpec) -> range:
 
 
 def _check_shape(node: NodeSpec, graph: Constants) -> str | None:
-    return None if _places(node) else "its result is empty"
+    if not _places(node):
+        return "its result is empty"
+    known = all(isinstance(shape_of(node)[axis], int) for axis in _places(node))
+    return "all its sizes are known, and Core ML has no constant outputs" if known else None
 
 
 def _shape(lowering: Lowering, node: NodeSpec) -> Var:
@@ -345,6 +348,8 @@ def _gather_nd(lowering: Lowering, node: NodeSpec) -> Var:
 def _check_blocks(node: NodeSpec, graph: Constants) -> str | None:
     if len(shape_of(node)) != 4:
         return "its data does not have four axes"
+    if node.op_type == "SpaceToDepth" and attribute(node, "mode", "DCR") != "DCR":
+        return f"its mode is {attribute(node, 'mode', '')}"
     return "its blocks have one element" if int(attribute(node, "blocksize", 0)) < 2 else None
 
 
