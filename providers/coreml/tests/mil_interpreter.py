@@ -86,11 +86,11 @@ class InterpretedModel:
         return {name: np.zeros(var.shape, np.float16) for name, var in inputs if types.is_state(var.sym_type)}
 
     def predict(self, feeds: Mapping[str, Array], state: dict[str, Array] | None = None) -> Mapping[str, Array]:
-        """Compute the package's program."""
+        """Compute the package's program. Results are copies, as those of Core ML are."""
         for array in feeds.values():
             assert array.flags.writeable, "coremltools takes no array that is read-only"
             assert min(array.strides, default=0) >= 0, "Core ML knows no strides below zero"
-        return evaluate(self._program, feeds, state)
+        return {name: array.copy() for name, array in evaluate(self._program, feeds, state).items()}
 
 
 class InterpretedRuntime:
