@@ -14,8 +14,8 @@ from ort_py.constraints.scope import Constraint
 __all__ = ["constraint_of"]
 
 _FAMILIES = {
-    "attention": "Attention MultiHeadAttention RotaryEmbedding",
-    "indexing": "Gather GatherElements GatherND Scatter ScatterElements ScatterND",
+    "attention": "Attention GroupQueryAttention MultiHeadAttention RotaryEmbedding",
+    "indexing": "EmbedLayerNormalization Gather GatherElements GatherND GridSample Scatter ScatterElements ScatterND",
     "movement": "Concat DepthToSpace Expand Flatten Pad Reshape Slice SpaceToDepth Split Squeeze Tile Transpose"
     " Unsqueeze",
     "normalizations": "BatchNormalization GroupNormalization InstanceNormalization LRN LayerNormalization"
