@@ -198,9 +198,9 @@ def _load(path: str) -> Any:
     from ort_py_onednn.binding.joined import Joined
     from ort_py_onednn.binding.resident import release
 
-    opened = Joined(ffi.dlopen(path, os.RTLD_NOW | os.RTLD_LOCAL | os.RTLD_NODELETE))
+    joined = Joined(ffi.dlopen(path, os.RTLD_NOW | os.RTLD_LOCAL | os.RTLD_NODELETE))
     release(path)
-    return opened
+    return joined
 
 
 def _opened(path: str) -> Library | Missing:
