@@ -10,7 +10,7 @@ import pytest
 from onnx import NodeProto
 
 from ort_py_kit.tolerances import assert_close
-from providers.onednn.tests.models import model, node, run_here, run_plain
+from providers.onednn.tests.models import PROVIDER, model, node, open_session, run_here, run_plain
 
 RNG = np.random.default_rng(29)
 
@@ -80,3 +80,20 @@ def test_statistics(name: str, dynamic: bool) -> None:
         nodes = [made]
     data = model(nodes, feeds, constants, opset=opset, dynamic=dynamic)
     assert_close(run_here(data, feeds)[0], run_plain(data, feeds)[0])
+
+
+@pytest.mark.parametrize("constant", [False, True], ids=["fed", "constant"])
+def test_a_scale_for_each_group_is_left_to_others(constant: bool) -> None:
+    """GroupNormalization of version 18 has a scale and a bias for each group, that of version 21 for each channel."""
+    scale, bias = np.array([2, -1, 0.5], np.float32), np.array([1, 0, 3], np.float32)
+    made = node("GroupNormalization", "r s b", "y", num_groups=3, epsilon=1e-3)
+    numbers = {"s": scale, "b": bias}
+    feeds, constants = ({"x": X}, numbers) if constant else ({"x": X, **numbers}, {})
+    data = model([node("Relu", "x", "r"), made], feeds, constants, opset=18)
+    with open_session(data) as session:
+        assert PROVIDER not in {one.provider for one in session.placement.nodes if one.op_type == made.op_type}
+        (y,) = session.run(None, dict(feeds))
+        assert not session.fallback_report, session.fallback_report
+    groups = np.maximum(X, 0).reshape(2, 3, -1).astype(np.float64)
+    even = (groups - groups.mean(2, keepdims=True)) / np.sqrt(groups.var(2, keepdims=True) + 1e-3)
+    assert_close(y, (even * scale[:, None] + bias[:, None]).reshape(X.shape).astype(np.float32))

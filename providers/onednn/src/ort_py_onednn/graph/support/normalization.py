@@ -37,6 +37,8 @@ def _group_normalization(node: NodeSpec, graph: GraphView) -> str | None:
     groups = node.attributes.get("num_groups", 1)
     if not isinstance(shape[1], int) or shape[1] % groups:
         return "its number of channels is not known"
+    if node.op_type == "GroupNormalization" and any(tuple(shape_of(node, place)) != (shape[1],) for place in (1, 2)):
+        return "its scale or bias is not known to have a number for each channel"  # version 18 has one for each group
     return None
 
 
