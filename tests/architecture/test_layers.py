@@ -66,8 +66,9 @@ OPEN_TO_PLUGINS = {
     "light_tuple",
 }
 
-OPEN_MODULES = {"ort_py.platform.forks"}
-"""Modules of other rooms that plug-ins may import: what a provider needs whose library has locks or threads."""
+OPEN_MODULES = {"ort_py.platform.forks", "ort_py.platform.heap"}
+"""Modules of other rooms that plug-ins may import: what a provider needs whose library has locks or threads, or that
+frees much memory at once."""
 
 OPEN_TO_THE_KIT = {
     ("graphs.py", "graph"): "reads, checks and types a model without a session, so that claims and rules can be tested",

@@ -91,9 +91,9 @@ def test_a_growing_cache_is_not_copied_twice(host: Host, monkeypatch: pytest.Mon
     inputs += [None, *(_values(seed, BATCH, HEADS, 9, SIZE) for seed in (4, 5))]
     joined: list[int] = []
 
-    def concatenate(pair: Any, axis: int) -> Any:
+    def concatenate(pair: Any, axis: int, out: Any) -> Any:
         joined.append(axis)
-        return np.concatenate(pair, axis)
+        return np.concatenate(pair, axis, out)
 
     monkeypatch.setattr(host.xp, "concatenate", concatenate)
     host.run(KERNELS, "Attention", inputs, outputs=3)

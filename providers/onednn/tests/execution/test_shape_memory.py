@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import pytest
 
+from ort_py_onednn.execution import shape_memory
 from ort_py_onednn.execution.shape_memory import Entry, ShapeMemory
 from providers.onednn.tests.models import model, node, open_session, run_plain
 
@@ -49,6 +50,17 @@ def test_the_oldest_are_dropped_first() -> None:
         memory.add(owner.entry(name, 10))
     assert owner.dropped == ["a", "b"]
     assert memory.nbytes == 30
+
+
+def test_the_heap_returns_its_pages_when_much_was_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not for each entry, and after what was dropped is gone."""
+    owner, seen = _Owner(), list[list[str]]()
+    monkeypatch.setattr(shape_memory, "_GIVE_BACK", 20)
+    monkeypatch.setattr(shape_memory, "give_back", lambda: seen.append(list(owner.dropped)))
+    memory = ShapeMemory(30)
+    for name in "abcdefgh":
+        memory.add(owner.entry(name, 10))
+    assert seen == [["a", "b"], ["a", "b", "c", "d"]]
 
 
 def test_an_entry_that_was_used_has_a_second_chance() -> None:

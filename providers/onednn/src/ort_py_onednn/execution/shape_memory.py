@@ -4,6 +4,9 @@ Plans and their bound forms are made again when they are needed, so they may be 
 share, such as a primitive, counts once. The entry that was not used for the longest time is dropped first. Using an
 entry costs its user one assignment and no lock (`Entry.used`): an entry that was used since it was looked at last is
 given a second chance. It does not depend on what it holds.
+
+Entries consist of many small pieces, and those of the next shapes seldom fit where they were. So the heap returns its
+free pages to the system whenever much was dropped.
 """
 
 from __future__ import annotations
@@ -14,11 +17,16 @@ from collections import Counter, OrderedDict, deque
 from collections.abc import Callable, Iterable
 from typing import Protocol
 
+from ort_py.platform.heap import give_back
+
 __all__ = ["Entry", "ShapeMemory", "shape_memory"]
 
 _VARIABLE = "ORT_PY_ONEDNN_SHAPE_MIB"
 _DEFAULT_MIB = 192
 """Enough for about 60 shapes of a text recogniser or of a sentence encoder on one thread."""
+
+_GIVE_BACK = 64 << 20
+"""Bytes that are dropped until the heap returns its free pages, which takes a few milliseconds."""
 
 
 class Shared(Protocol):
@@ -63,7 +71,7 @@ class ShapeMemory:
         self._entries: OrderedDict[Entry, None] = OrderedDict()
         self._holders: Counter[Shared] = Counter()
         self._gone: deque[Entry] = deque()
-        self._bytes = 0
+        self._bytes = self._dropped = 0
 
     @property
     def nbytes(self) -> int:
@@ -83,9 +91,16 @@ class ShapeMemory:
                     self._bytes += one.nbytes
                 self._holders[one] += 1
             self._forget_gone()
+            before = self._bytes
             dropped = self._too_many(entry)
+            self._dropped += before - self._bytes
+            much = self._dropped >= _GIVE_BACK
+            if much:
+                self._dropped = 0
         for old in dropped:
             old.drop()
+        if much:
+            give_back()
 
     def remove(self, entry: Entry) -> None:
         """Forget an entry whose owner drops it; nothing happens if it was dropped already.
