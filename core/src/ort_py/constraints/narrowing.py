@@ -1,7 +1,7 @@
 """The program of a gate for runs in which most numbers stay what they were.
 
-A decoder is fed one word after another, and only the length of its past grows. What the constraints demand of all other
-sizes, and of the elements of shapes, is settled once. Comes after `gate_program`; a gate asks for it when it sees that
+A decoder is fed one word after another, and only the length of its past grows. What the constraints require of other
+sizes, and of the elements of shapes, is computed once. Comes after `gate_program`; a gate asks for it when it sees that
 few of the numbers of its runs change.
 """
 

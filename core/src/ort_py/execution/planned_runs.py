@@ -136,8 +136,8 @@ class PlannedRuns:
             return [one.plan for one in self._plans.values() if one is not None]
 
     def takes_results(self, signature: Signature) -> bool:
-        """Return whether a plan for a signature would not give more than `results`, and there are such: unless it
-        occurs twice in a row, it is not planned then."""
+        """Return whether a run takes `results` and needs no plan: a plan would gain nothing more, and the signature is
+        not the one of the run before."""
         return self.results is not None and not self._pays and signature != self.last
 
     def choice(self, signature: Signature) -> Choice:

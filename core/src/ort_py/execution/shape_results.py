@@ -1,7 +1,7 @@
 """Results that follow from the shapes of a run's inputs: computed by a program of whole numbers, and remembered.
 
-Runs of a set of shapes take them from here instead of executing the steps that make them. What cannot be said in this
-way, and each step that would fail, is left to the plan's own steps, which give the errors. Comes after
+Runs of a set of shapes take them from here instead of executing the steps that make them. If the program does not apply
+to a run, or one of the steps would fail, the plan's own steps are executed and raise the errors. Comes after
 `planning.shape_program`, which finds these steps; `frame` hands the results to a run.
 """
 
@@ -77,7 +77,7 @@ class ShapeResults:
         self._order: deque[Any] = deque()
 
     def of(self, signature: Any, slots: Slots) -> Sequence[Any] | None:
-        """The results for a set of shapes, None where the plan's steps have to say them.
+        """The results for a set of shapes; None where the plan's own steps have to be executed.
 
         Args:
             slots: Slots of the frame, its inputs in place.
@@ -156,4 +156,4 @@ def _release(released: Sequence[int], s: Slots) -> None:
 
 
 def _nothing(s: Slots) -> None:
-    """Do what is left of a step whose results are there and that was the last to read nothing of the run's."""
+    """Stand for a step whose results are in place, and behind which no value is released."""
