@@ -23,6 +23,7 @@ def test_import_loads_neither_onnx_nor_providers() -> None:
     unwanted = {"onnx", "ml_dtypes", "ort_py_cpu", "ort_py_array", "pluggy", "google.protobuf"}
     assert loaded & unwanted == set()
     assert {name for name in loaded if name.startswith("ort_py.")} == {
+        "ort_py.collection",
         "ort_py.homes",
         "ort_py.lazy_names",
         "ort_py.bytecode",
