@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -120,3 +121,15 @@ def test_a_narrowed_gate_refuses() -> None:
         with pytest.raises(KernelInputError) as found:
             gate.admit(inputs)
         assert str(found.value) == str(expected.value)
+
+
+def test_threads_narrow_a_gate_side_by_side() -> None:
+    """What one thread notes of its runs is nothing that another one is going through."""
+    gate = gate_of(TEXT)
+    expected = [gate_of(TEXT).admit(decoder_inputs(past)) for past in range(8)]
+
+    def work(_: int) -> bool:
+        return all(gate.admit(decoder_inputs(past)) == expected[past] for _ in range(40) for past in range(8))
+
+    with ThreadPoolExecutor(4) as pool:
+        assert all(pool.map(work, range(4)))

@@ -8,7 +8,6 @@ their bounds in every run. It does not depend on providers or on how a region ru
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -34,7 +33,7 @@ _LONG = 40
 
 
 class Gate:
-    """The gate of one region. Immutable; called from any thread.
+    """The gate of one region. Called from any thread: what it learns of its runs is replaced as a whole.
 
     Args:
         record: Result of `record` of a gate of the same region, which saves the walk.
@@ -70,7 +69,7 @@ class Gate:
         else:
             self._programs = tuple(GateProgram.of_record(one) for one in record["programs"])
             self.reads, self.largest = tuple(record["reads"]), tuple(record["largest"])
-        self._recent: deque[list[Any]] = deque(maxlen=_ALIKE)
+        self._recent: tuple[list[Any], ...] = ()
         self._narrowed: tuple[dict[int, int], GateProgram] | None = None
         # A walk over the numbers of a run must not need the graph, which the session lets go of.
         facts.let_go_of_graph(() if record is None else record["constants"])
@@ -121,17 +120,15 @@ class Gate:
             known, program = self._narrowed
             if all(numbers[place] == number for place, number in known.items()):
                 return program
-        recent = self._recent
-        recent.append(numbers)
-        if len(recent) == _ALIKE:
-            known = {
-                place: number for place, number in enumerate(numbers) if all(one[place] == number for one in recent)
-            }
-            recent.clear()
-            if 2 * len(known) >= len(numbers):
-                from ort_py.constraints.narrowing import narrowed  # few sessions see so many shapes
+        recent = (*self._recent, numbers)
+        self._recent = recent if len(recent) < _ALIKE else ()
+        if len(recent) < _ALIKE:
+            return symbolic
+        known = {place: number for place, number in enumerate(numbers) if all(one[place] == number for one in recent)}
+        if 2 * len(known) >= len(numbers):
+            from ort_py.constraints.narrowing import narrowed  # few sessions see so many shapes
 
-                self._narrowed = known, narrowed(symbolic, known)
+            self._narrowed = known, narrowed(symbolic, known)
         return symbolic
 
     def _run(self, symbolic: GateProgram, numbers: list[Any], arrays: Sequence[Any]) -> Admission:
