@@ -521,6 +521,26 @@ def test_sizes_that_another_provider_reads_stay_with_it(interpreted: Interpreted
         assert left["Shape"].startswith("RandomUniformLike, which reads what follows from it, is left to another")
 
 
+def test_readers_that_meet_again_are_asked_about_once(interpreted: InterpretedRuntime) -> None:
+    """There are more than 2 ** 40 ways from the shape to the result."""
+    nodes = [node("Shape", "x", "s"), node("Cast", "s", "v0", to=TensorProto.INT32)]
+    for level in range(40):
+        nodes += [
+            node("Add", f"v{level} one", f"a{level}"),
+            node("Mul", f"v{level} one", f"b{level}"),
+            node("Sub", f"a{level} b{level}", f"c{level}"),
+            node("Mul", f"c{level} v0", f"v{level + 1}"),
+        ]
+    nodes += [node("Cast", "v40", "z", to=TensorProto.FLOAT), node("ReduceSum", "z", "n"), node("Add", "x n", "y")]
+    x = _numbers(3, 4)
+    data = model(nodes, {"x": x}, {"one": np.array([1, 1], np.int32)}, dynamic=frozenset({0}))
+    options = ort.SessionOptions()
+    options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL  # else the chain is folded
+    with ort.InferenceSession(data, options, providers=[(PROVIDER, {"claim_small": True})]) as session:
+        assert set(session.placement.counts()) == {PROVIDER}
+        assert_close(session.run(None, {"x": x}), [x + 7])
+
+
 def test_attention_of_lengths_that_runs_give_is_refused(interpreted: InterpretedRuntime) -> None:
     """GroupQueryAttention: how long its presents are is said by a number of a run."""
     made = helper.make_node(

@@ -107,16 +107,25 @@ def _left_reader(node: NodeSpec, graph: GraphView, asked: _Asked) -> str | None:
     Sizes of an input that another provider computes further would come back into what follows, and cut it in two; the
     other provider reads them from the input itself.
     """
-    for value in node.outputs:
-        for index in () if value is None or value.data_type not in INTEGERS else graph.consumers(value.name):
-            reader = graph.nodes[index]
-            reason = _refusal(reader, graph, asked)
-            if reason is not None:
-                return f"{reader.op_type}, which reads what follows from it, is left to another provider: {reason}"
-            reason = _left_reader(reader, graph, asked)
-            if reason is not None:
-                return reason
+    seen: set[int] = set()
+    pending = _integer_readers(node, graph)
+    while pending:
+        index = pending.pop()
+        if index in seen:
+            continue
+        seen.add(index)
+        reader = graph.nodes[index]
+        reason = _refusal(reader, graph, asked)
+        if reason is not None:
+            return f"{reader.op_type}, which reads what follows from it, is left to another provider: {reason}"
+        pending += _integer_readers(reader, graph)
     return None
+
+
+def _integer_readers(node: NodeSpec, graph: GraphView) -> list[int]:
+    """Return the indices of the nodes that read integers of a node, the first one last."""
+    values = [value for value in node.outputs if value is not None and value.data_type in INTEGERS]
+    return [index for value in values for index in graph.consumers(value.name)][::-1]
 
 
 @dataclass(frozen=True, slots=True)
