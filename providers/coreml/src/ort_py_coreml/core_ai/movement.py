@@ -157,18 +157,28 @@ def _gather_nd(x: Var, indices: Var, batch_dims: int) -> Var:
 
 
 def _depth_to_space(x: Var, block_size: int) -> Var:
-    channels, height, width = known(shape_of(x)[1:])
-    few = channels // block_size**2
-    apart = reshape(x, [-1, block_size, block_size, few, height, width])
-    return reshape(transpose(apart, [0, 3, 4, 1, 5, 2]), [-1, few, height * block_size, width * block_size])
+    return _spread(x, block_size, 2)
 
 
 def _pixel_shuffle(x: Var, upscale_factor: int) -> Var:
+    return _spread(x, upscale_factor, 0)
+
+
+def _spread(x: Var, block: int, place: int) -> Var:
+    """Move channels into blocks of places.
+
+    Args:
+        x: The image.
+        block: Rows and columns of a block.
+        place: Place of the channels that are left, among the three parts of the axis; the others are rows and columns.
+    """
     channels, height, width = known(shape_of(x)[1:])
-    few = channels // upscale_factor**2
-    apart = reshape(x, [-1, few, upscale_factor, upscale_factor, height, width])
-    turned = transpose(apart, [0, 1, 4, 2, 5, 3])
-    return reshape(turned, [-1, few, height * upscale_factor, width * upscale_factor])
+    few = channels // block**2
+    parts = [block, block]
+    parts.insert(place, few)
+    rows, columns = (1 + part for part in range(3) if part != place)
+    apart = reshape(x, [-1, *parts, height, width])
+    return reshape(transpose(apart, [0, 1 + place, 4, rows, 5, columns]), [-1, few, height * block, width * block])
 
 
 def _space_to_depth(x: Var, block_size: int) -> Var:
