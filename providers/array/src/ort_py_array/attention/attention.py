@@ -15,7 +15,7 @@ from ort_py.contracts.kernel import ALL_FLOATS, ALL_NUMERIC, KernelCallable, Ker
 from ort_py.devices import HOST
 from ort_py.dtypes import DataType, numpy_dtype
 from ort_py.errors import InvalidArgument
-from ort_py_array.attention.core import Rule, Stage, attend, grown, split_heads
+from ort_py_array.attention.core import Rule, Stage, attend, expect_entries, grown, split_heads
 from ort_py_array.attention.one_row import one_row
 from ort_py_array.checks import host_ints, shape_error
 
@@ -129,8 +129,8 @@ def attention(ctx: KernelContext) -> KernelCallable:
         elif nonpad is not None:
             lengths = _valid_lengths(ctx, nonpad, k)
             offsets = tuple(length - q.shape[2] for length in lengths)
-        if not pads_mask and mask is not None and mask.ndim and mask.shape[-1] not in (1, k.shape[2]):
-            raise shape_error("The mask does not have an entry for each key.", node.location, [mask.shape, k.shape])
+        if not pads_mask:
+            expect_entries(mask, k, "mask", node.location)
         if pads_mask and mask is not None and mask.ndim and mask.shape[-1] == 1 < k.shape[2]:
             lengths = tuple(min(length, 1) for length in lengths or (1,) * q.shape[0])
         y, matrix = attend(ctx, q, k, v, rule_of(q), mask=mask, offsets=offsets, lengths=lengths, packed=packed)

@@ -13,6 +13,7 @@ from typing import Any, Literal, TypeAlias
 
 from ort_py.contracts.graph_view import Array
 from ort_py.contracts.kernel import KernelContext
+from ort_py.errors import Location
 from ort_py.lazy_dataclass import dataclass
 from ort_py_array.attention.plain import fits, plain_attention
 from ort_py_array.attention.visibility import Visibility
@@ -21,7 +22,7 @@ from ort_py_array.half_floats import from_half, through_half
 from ort_py_array.parts import LARGE_PART, assign
 from ort_py_array.precision import is_narrow, widened
 
-__all__ = ["Rule", "Stage", "attend", "check_operands", "grown", "split_heads"]
+__all__ = ["Rule", "Stage", "attend", "check_operands", "expect_entries", "grown", "split_heads"]
 
 Stage: TypeAlias = Literal["raw", "capped", "biased", "probabilities"]
 """A point of the computation whose matrix can be asked for: after the product, the cap, all masks, the softmax."""
@@ -86,6 +87,22 @@ def grown(ctx: KernelContext, past: Array, new: Array) -> Array:
             return present
     # New heads are often a view of columns, and without `out` the result would lie in memory as that does.
     return ctx.xp.concatenate((past, new), axis=2, out=ctx.xp.empty(shape, past.dtype))
+
+
+def expect_entries(mask: Array | None, k: Array, name: str, location: Location) -> None:
+    """Check that a mask that is added to scores has one entry along its last axis, or one for each key.
+
+    Args:
+        mask: The mask; None if there is none.
+        k: Keys ``(batch, groups, keys, size)``.
+        name: Name of the mask in the error.
+        location: Place of the node.
+
+    Raises:
+        InvalidArgument: It has another number of entries.
+    """
+    if mask is not None and mask.ndim and mask.shape[-1] not in (1, k.shape[2]):
+        raise shape_error(f"The {name} does not have an entry for each key.", location, [mask.shape, k.shape])
 
 
 def attend(

@@ -15,7 +15,7 @@ from ort_py.contracts.kernel import KernelCallable, KernelContext, KernelDef
 from ort_py.devices import HOST
 from ort_py.dtypes import numpy_dtype
 from ort_py.errors import InvalidArgument
-from ort_py_array.attention.core import Rule, attend, grown, split_heads
+from ort_py_array.attention.core import Rule, attend, expect_entries, grown, split_heads
 from ort_py_array.attention.one_row import one_row
 from ort_py_array.checks import check_indices, shape_error
 from ort_py_array.contrib.attention_masks import padding_mask
@@ -192,12 +192,7 @@ class _Attention:
             k, v = (x[:, :, : length + added] for x in present)
             if beams is not None:
                 k, v = self._of_beams(present, beams, length, length + added)
-        if attention_bias is not None and attention_bias.ndim and attention_bias.shape[-1] not in (1, k.shape[2]):
-            raise shape_error(
-                "The attention bias does not have an entry for each key.",
-                ctx.node.location,
-                [attention_bias.shape, k.shape],
-            )
+        expect_entries(attention_bias, k, "attention bias", ctx.node.location)
         y, scores = self._attend(q, k, v, mask, attention_bias, length)
         made = [
             self._new(x, query.dtype, reused=past_key is not None) if asked else None
