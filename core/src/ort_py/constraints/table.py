@@ -7,6 +7,7 @@ one of its operators is asked about: few models have recurrent layers, attention
 
 from __future__ import annotations
 
+from functools import lru_cache
 from importlib import import_module
 
 from ort_py.constraints.scope import Constraint
@@ -37,6 +38,7 @@ _OTHERS = ("numbers", "elementwise")
 """Families of all other operators; the first also follows the numbers that shapes are made of."""
 
 
+@lru_cache(maxsize=512)
 def constraint_of(domain: str, op_type: str) -> Constraint | None:
     """The constraint of an operator, or None if the table has none."""
     family = _FAMILY_OF.get(op_type)
