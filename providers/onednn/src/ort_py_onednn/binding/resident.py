@@ -23,7 +23,7 @@ def release(path: str) -> None:
     if not sys.platform.startswith("linux"):
         return
     try:
-        with open("/proc/self/maps", "rb") as file:  # noqa: PTH123 - importing pathlib takes longer
+        with open("/proc/self/maps", "rb") as file:
             lines = file.read().splitlines()
     except OSError:  # a sandbox may forbid it
         return
