@@ -6,8 +6,6 @@ Each test asks a fresh interpreter, because this one has imported the package.
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +14,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import ort_py
+from core.tests.interpreters import answer
 from core.tests.small_models import model_bytes, typed_identity
 
 MODELS = {
@@ -39,13 +38,6 @@ MODELS = {
 FUNCTION = """<ir_version: 10, opset_import: ["" : 21, "own" : 1]>
 g (float[N, 2] x) => (float[N, 2] y) { y = own.Twice(x) }
 <domain: "own", opset_import: ["" : 21]> Twice (a) => (b) { b = Add(a, a) }"""
-
-
-def answer(code: str, *arguments: str) -> str:
-    """Return the output of a fresh interpreter."""
-    outcome = subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True, text=True, check=False)
-    assert outcome.returncode == 0, outcome.stderr
-    return outcome.stdout.strip()
 
 
 @pytest.fixture
