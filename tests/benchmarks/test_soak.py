@@ -7,6 +7,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from itertools import count
+from types import SimpleNamespace
 
 import pytest
 
@@ -48,6 +49,8 @@ def test_growth_is_the_exit_status(
     """A process that grows by a MiB each sample, and one that does not."""
     sizes: Iterator[int] = (100 * _MIB + growth * number for number in count())
     monkeypatch.setattr(soak, "resident_bytes", lambda: next(sizes))
+    seconds = count(step=0.05)  # a busy machine could spend all of the time on one round
+    monkeypatch.setattr(soak, "time", SimpleNamespace(monotonic=lambda: next(seconds), sleep=lambda _: None))
     arguments = [MADE, "--minutes", "0.02", "--every", "0.05"]
     assert soak.main(arguments) == status
     assert f"memory {'grows' if status else 'is flat'}" in capsys.readouterr().out
