@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import functools
 import math
 import statistics
 import sys
@@ -22,6 +23,7 @@ from benchmarks.gpu_models import UNET_FOR_PROCESSORS
 from benchmarks.threads import busy_processor
 from benchmarks.transformer_models import TRANSFORMERS
 from examples.model_zoo import by_name, fetch
+from tests.support.exported_models import EXPORTED, feeds_of
 from tests.support.model_inputs import cases_of
 
 __all__ = ["PICTURES", "chosen_models", "main", "relative_error"]
@@ -39,8 +41,12 @@ PICTURES = (
 )
 """Trained models of the catalogue that read pictures, and are convolutions for the most part."""
 
-TRAINED = (*PICTURES, "minilm-int8", "magika", "slanet-plus")
-"""Trained models of the catalogue."""
+TRAINED = (*PICTURES, "minilm-int8", "magika", "slanet-plus", "silero-vad", "tashkeel-bilstm")
+"""Trained models of the catalogue; the last two are recurrent."""
+
+SMALL = ("bert.dynamo23", "gpt2_past.dynamo23", "llama_past.dynamo23", "t5.dynamo23", "whisper_decoder.dynamo23")
+"""Transformers of two layers that PyTorch exported; those with a past compute a word after 16. All of
+`tests/models/exported/` can be named."""
 
 OURS, PEERS = "ort_py", ("onnxruntime", "openvino")
 RATIOS = ("/ort", "/ov", "/best", "by min", "by cpu")
@@ -51,7 +57,7 @@ counts too). Above 1 we are slower."""
 
 def main(arguments: list[str]) -> int:
     """Print a row for each model as it is measured, then geometric means."""
-    known = [*TRAINED, *_made()]
+    known = [*TRAINED, *SMALL, *(name for name in _made() if name not in _exported())]
     parser = argparse.ArgumentParser(prog="benchmarks.providers", description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("names", nargs="*", help=f"models of the catalogue, or of {', '.join(known)}; all of those")
     parser.add_argument("--threads", type=int, default=1, help="threads of every runtime (1)")
@@ -103,7 +109,15 @@ def _made() -> dict[str, Callable[[], tuple[Path, Mapping[str, Any]]]]:
 
     quantised = "resnet50-qdq"
     transformers = {model.name: model.fetch for model in TRANSFORMERS}
-    return {**transformers, UNET_FOR_PROCESSORS.name: unet, quantised: QUANTISED[quantised]}
+    return {**transformers, **_exported(), UNET_FOR_PROCESSORS.name: unet, quantised: QUANTISED[quantised]}
+
+
+def _exported() -> dict[str, Callable[[], tuple[Path, Mapping[str, Any]]]]:
+    return {path.stem: functools.partial(_with_feeds, path) for path in EXPORTED}
+
+
+def _with_feeds(path: Path) -> tuple[Path, Mapping[str, Any]]:
+    return path, feeds_of(path, words=1, past=16) if "_past" in path.stem else feeds_of(path)
 
 
 def _row(name: str, found: Mapping[str, Timing | Refused]) -> list[tuple[float, ...]]:

@@ -18,25 +18,30 @@ EXPORTED = sorted((Path(__file__).resolve().parent.parent / "models" / "exported
 _LENGTH, _PAST, _TARGET, _WORDS = 5, 4, 3, 40
 
 
-def feeds_of(path: Path) -> dict[str, Any]:
-    """Inputs of a model, the same each time: two texts or pictures, the last but one word of the second masked.
+def feeds_of(path: Path, *, words: int = _LENGTH, past: int = _PAST) -> dict[str, Any]:
+    """Inputs of a model, the same each time: two texts or pictures, one of the second text's last words masked.
 
     onnxruntime refuses RotaryEmbedding of opset 23 for more than one text, so models that have it get one.
+
+    Args:
+        path: The model.
+        words: Words of each text.
+        past: Words before them, for a model that reads keys and values of a past.
     """
     model = onnx.load(path)
     batch = 1 if any(node.op_type == "RotaryEmbedding" for node in model.graph.node) else 2
     random = np.random.default_rng(7)
-    past = any(value.name.startswith("past") for value in model.graph.input)
+    before = past if any(value.name.startswith("past") for value in model.graph.input) else 0
     feeds: dict[str, Any] = {}
     for value in model.graph.input:
         dims = [dim.dim_value or None for dim in value.type.tensor_type.shape.dim]
         dims[0] = batch
         if len(dims) == 2:
-            dims[1] = _TARGET if value.name.startswith("decoder") else _LENGTH
+            dims[1] = _TARGET if value.name.startswith("decoder") else words
         elif value.name.startswith("past"):
-            dims[2] = _PAST
+            dims[2] = past
         if value.name == "attention_mask":
-            mask = np.ones((batch, _LENGTH + _PAST * past), np.int64)
+            mask = np.ones((batch, words + before), np.int64)
             mask[-1, -2] = 0
             feeds[value.name] = mask
         elif value.type.tensor_type.elem_type == onnx.TensorProto.INT64:
