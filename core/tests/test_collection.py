@@ -70,6 +70,30 @@ def test_a_large_heap_is_not_collected_for_a_small_graph(monkeypatch: pytest.Mon
     assert gc.get_stats()[-1]["collections"] == before
 
 
+def test_other_threads_may_make_tuples_meanwhile() -> None:
+    """A tuple that is being made of a generator has one owner, or it cannot be finished."""
+    code = (
+        "import sys, threading\n"
+        "from ort_py import collection\n"
+        "heap = [[] for _ in range(20_000)]\n"
+        "collection._LEAST = 0\n"
+        "sys.setswitchinterval(1e-5)\n"
+        "ended = []\n"
+        "def count():\n"
+        "    for _ in range(300):\n"
+        "        collection._uncounted._old = 0\n"
+        "        collection._uncounted.add(1)\n"
+        "        collection._uncounted.collect()\n"
+        "    ended.append(True)\n"
+        "threading.Thread(target=count).start()\n"
+        "made = 0\n"
+        "while not ended:\n"
+        "    made += len(tuple(one for one in range(1000)))\n"
+        "print(made > 0)\n"
+    )
+    assert answer(code) == "True"
+
+
 def test_importing_looks_through_nothing_that_was_imported_before() -> None:
     """NumPy leaves thousands of young objects: a collection of them takes a millisecond and finds nothing."""
     code = (

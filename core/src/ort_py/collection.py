@@ -38,7 +38,7 @@ class _Uncounted:
         if self._made <= max(_LEAST, self._old // 4):
             return
         gc.collect()
-        self._made, self._old = 0, len(gc.get_objects())
+        self._made, self._old = 0, _age()
         self._collections = gc.get_stats()[-1]["collections"]
 
 
@@ -70,11 +70,20 @@ def paused_collection(*, stays: bool = False) -> Iterator[None]:
             gc.enable()
 
 
-def _age() -> None:
-    """Let all that was made meanwhile count as old. Else the next collection of young objects, a moment later, would
-    look at every part of a large graph, which lives as long as its session."""
+def _age() -> int:
+    """Let all that was made meanwhile count as old, and return how many objects there are.
+
+    Else the next collection of young objects, a moment later, would look at every part of a large graph, which lives as
+    long as its session. `gc.get_objects` would count them, too, but it refers to each: a tuple that another thread
+    makes of a generator just then could not be finished, and that thread would get a SystemError.
+
+    Returns:
+        The number of objects; 0 where the program has frozen some on purpose, for a fork, since those would thaw.
+    """
     freeze, unfreeze = getattr(gc, "freeze", None), getattr(gc, "unfreeze", None)  # CPython's
-    # Not where the program has frozen objects on purpose, for a fork: those would thaw.
-    if freeze is not None and unfreeze is not None and not gc.get_freeze_count():
-        freeze()
-        unfreeze()
+    if freeze is None or unfreeze is None or gc.get_freeze_count():
+        return 0
+    freeze()
+    count = gc.get_freeze_count()
+    unfreeze()
+    return count
