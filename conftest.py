@@ -35,9 +35,6 @@ WHOLE = frozenset({"test_operator_version"})
 _SLOWER = re.compile(rf"^pytestmark = .*\bmark\.({'|'.join(SLOWER_TIERS)})\b", re.MULTILINE)
 """How a whole module is marked; some of them take seconds to import."""
 
-_FEW_FROZEN = 1000
-"""Objects that may be frozen where the tests are not: the interpreter freezes some itself."""
-
 _ROOT = Path(__file__).parent
 
 
@@ -86,15 +83,37 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> Iterator[None]:
         calls[:] = [call for call in calls if not _place(call.id) % share] or calls[:1]
 
 
+class _Heap:
+    """The tests themselves, which collections leave out: looking at all of them takes a third of a second.
+
+    A test that unfreezes its heap unfreezes everything. That is noted when it does, since counting what is frozen
+    looks at each object, too.
+    """
+
+    def __init__(self) -> None:
+        self._frozen = False
+        self._unfreeze = gc.unfreeze
+        gc.unfreeze = self._thaw
+
+    def _thaw(self) -> None:
+        self._frozen = False
+        self._unfreeze()
+
+    def freeze(self) -> None:
+        """Freeze what there is, unless it is frozen already."""
+        if not self._frozen:
+            gc.collect()
+            gc.freeze()
+            self._frozen = True
+
+
+_heap = _Heap()
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup() -> None:
-    """Keep the tests themselves out of garbage collections: looking at all of them takes a third of a second.
-
-    A test that unfreezes its heap unfreezes everything, so this is checked before each test.
-    """
-    if not gc.get_freeze_count() > _FEW_FROZEN:
-        gc.collect()
-        gc.freeze()
+    """Keep the tests themselves out of garbage collections."""
+    _heap.freeze()
 
 
 @pytest.hookimpl(wrapper=True)

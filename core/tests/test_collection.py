@@ -70,6 +70,22 @@ def test_a_large_heap_is_not_collected_for_a_small_graph(monkeypatch: pytest.Mon
     assert gc.get_stats()[-1]["collections"] == before
 
 
+def test_frozen_objects_stay_frozen_and_are_counted_once() -> None:
+    """A program may have frozen its objects for a fork; counting millions of them takes milliseconds."""
+    code = (
+        "import gc\n"
+        "from ort_py.collection import paused_collection\n"
+        "gc.freeze()\n"
+        "counts, count = [], gc.get_freeze_count\n"
+        "gc.get_freeze_count = lambda: counts.append(1) or count()\n"
+        "for _ in range(5):\n"
+        "    with paused_collection():\n"
+        "        pass\n"
+        "print(len(counts), count() > 0)\n"
+    )
+    assert answer(code) == "1 True"
+
+
 def test_other_threads_may_make_tuples_meanwhile() -> None:
     """A tuple that is being made of a generator has one owner, or it cannot be finished."""
     code = (

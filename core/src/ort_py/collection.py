@@ -38,7 +38,7 @@ class _Uncounted:
         if self._made <= max(_LEAST, self._old // 4):
             return
         gc.collect()
-        self._made, self._old = 0, _age()
+        self._made, self._old = 0, _age(count=True)
         self._collections = gc.get_stats()[-1]["collections"]
 
 
@@ -70,20 +70,38 @@ def paused_collection(*, stays: bool = False) -> Iterator[None]:
             gc.enable()
 
 
-def _age() -> int:
-    """Let all that was made meanwhile count as old, and return how many objects there are.
+class _Frozen:
+    """Whether the program has frozen objects on purpose, for a fork: thawing what is ours would thaw those, too."""
+
+    def __init__(self) -> None:
+        self._noticed = False
+
+    def __bool__(self) -> bool:
+        """Ask once more only while there were none: counting many takes milliseconds."""
+        self._noticed = self._noticed or gc.get_freeze_count() > 0
+        return self._noticed
+
+
+_frozen = _Frozen()
+
+
+def _age(*, count: bool = False) -> int:
+    """Let all that was made meanwhile count as old, and return how many objects there are if that is asked.
 
     Else the next collection of young objects, a moment later, would look at every part of a large graph, which lives as
     long as its session. `gc.get_objects` would count them, too, but it refers to each: a tuple that another thread
     makes of a generator just then could not be finished, and that thread would get a SystemError.
 
+    Args:
+        count: Whether to count them, which takes as long as a collection of young objects.
+
     Returns:
-        The number of objects; 0 where the program has frozen some on purpose, for a fork, since those would thaw.
+        The number of objects; 0 where it was not asked for, and where the program has frozen some.
     """
     freeze, unfreeze = getattr(gc, "freeze", None), getattr(gc, "unfreeze", None)  # CPython's
-    if freeze is None or unfreeze is None or gc.get_freeze_count():
+    if freeze is None or unfreeze is None or _frozen:
         return 0
     freeze()
-    count = gc.get_freeze_count()
+    found = gc.get_freeze_count() if count else 0
     unfreeze()
-    return count
+    return found
