@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ort_py.contracts import NodeSpec
 from ort_py_coreml.operators.operator import Constants, Operator, Var, attribute, shape_of
@@ -96,23 +96,22 @@ def _check_conv(node: NodeSpec, graph: Constants) -> str | None:
     return _Window(node, _kernel(node)).refusal()
 
 
-def _weights(lowering: Lowering, node: NodeSpec) -> dict[str, Var]:
-    """Return the weight and the bias, which are constants or dequantized."""
-    given = zip(("weight", "bias"), node.inputs[1:], strict=False)
-    return {name: lowering.read(value) for name, value in given if value is not None}
+def _arguments(lowering: Lowering, node: NodeSpec) -> dict[str, Any]:
+    """Return what convolutions of both directions take; the weight and the bias are constants or dequantized."""
+    window = _Window(node, _kernel(node))
+    given = zip(("x", "weight", "bias"), node.inputs, strict=False)
+    return {
+        **{name: lowering.read(value) for name, value in given if value is not None},
+        "strides": window.strides,
+        "pad_type": "custom",
+        "pad": window.pads,
+        "dilations": window.dilations,
+        "groups": int(attribute(node, "group", 1)),
+    }
 
 
 def _conv(lowering: Lowering, node: NodeSpec) -> Var:
-    window = _Window(node, _kernel(node))
-    return lowering.mb.conv(
-        x=lowering.read(node.inputs[0]),
-        **_weights(lowering, node),
-        strides=window.strides,
-        pad_type="custom",
-        pad=window.pads,
-        dilations=window.dilations,
-        groups=int(attribute(node, "group", 1)),
-    )
+    return lowering.mb.conv(**_arguments(lowering, node))
 
 
 def _check_transposed(node: NodeSpec, graph: Constants) -> str | None:
@@ -126,16 +125,7 @@ def _check_transposed(node: NodeSpec, graph: Constants) -> str | None:
 
 
 def _transposed(lowering: Lowering, node: NodeSpec) -> Var:
-    window = _Window(node, _kernel(node))
-    return lowering.mb.conv_transpose(
-        x=lowering.read(node.inputs[0]),
-        **_weights(lowering, node),
-        strides=window.strides,
-        pad_type="custom",
-        pad=window.pads,
-        dilations=window.dilations,
-        groups=int(attribute(node, "group", 1)),
-    )
+    return lowering.mb.conv_transpose(**_arguments(lowering, node))
 
 
 def _check_pool(node: NodeSpec, graph: Constants) -> str | None:
