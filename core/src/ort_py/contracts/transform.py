@@ -11,7 +11,7 @@ knows nodes by name, and names are never used again. Ask `GraphEditor.node` for 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from enum import IntEnum
 from typing import TYPE_CHECKING
 
@@ -149,6 +149,16 @@ class GraphEditor(ABC):
         Raises:
             InvalidGraph: A value that is still read would have no producer, a cycle would arise, a node was removed
                 before, or a new node contradicts its operator.
+        """
+
+    @abstractmethod
+    def contradiction(self, templates: Sequence[NodeTemplate], constants: Mapping[str, Array]) -> str:
+        """Explain why new nodes would contradict their operators or the values that they take over; empty if they would
+        not. Changes nothing.
+
+        Args:
+            templates: As for `replace_nodes`; they hold no graphs.
+            constants: What they read and the graph does not have yet, by names that are free.
         """
 
     @abstractmethod

@@ -135,3 +135,33 @@ def test_a_wrongly_declared_result_takes_its_real_shape() -> None:
     (rows,) = (value.type for value in model.graph.outputs)
     assert isinstance(rows, TensorType)
     assert rows.shape == (1, 3)
+
+
+def test_a_body_that_cannot_take_what_it_is_given_stays() -> None:
+    """The node fails in a run, where it is reached; making the session does not."""
+    model, report = optimise(
+        """g (float[3] x) => (float[A, B] y) <int64 n = {2}, bool yes = {1}> {
+            y = Loop<body = b (int64 i, bool c, float[2, 3] s) => (bool d, float[3, 2] t) {
+                d = Identity(c) t = Transpose<perm = [1, 0]>(s)
+            }>(n, yes, x)
+        }""",
+        UnrollLoops(),
+    )
+    assert operators(model)["Loop"] == 1
+    assert "cannot be typed" in notes(report)
+
+
+def test_a_result_of_another_rank_than_the_body_declares_stays() -> None:
+    """A run passes over the declaration, and stacks what the body computes."""
+    model, report = optimise(
+        """g (float[A, B] x) => (float[C, D, E] z) <int64 n = {3}, bool yes = {1}> {
+            y, rows = Loop<body = b (int64 i, bool c, float[3] s) => (bool d, float[2, 3] t, float[] row) {
+                d = Identity(c) t = Add(s, s) row = Mul(s, s)
+            }>(n, yes, x)
+            z = Identity(rows)
+        }""",
+        UnrollLoops(),
+        feeds={"x": np.ones((2, 3), np.float32)},
+    )
+    assert operators(model)["Loop"] == 1
+    assert "contradicts itself" in notes(report)

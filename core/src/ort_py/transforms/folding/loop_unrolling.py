@@ -35,7 +35,14 @@ class UnrollLoops(RewriteRule):
         reason = _unfit(node, body, iterations, graph)
         if reason:
             return reason
-        graph.replace_nodes([node], _Unrolled(node, body, iterations, graph).templates())
+        unrolled = _Unrolled(node, body, iterations, graph)
+        templates = unrolled.templates()
+        reason = graph.contradiction(templates, unrolled.constants)
+        if reason:  # a body may declare other shapes than it is given: the run decides what becomes of it
+            return f"its body contradicts itself: {reason}"
+        for name, array in unrolled.constants.items():
+            graph.add_constant(name, array)
+        graph.replace_nodes([node], templates)
         return True
 
 
@@ -84,13 +91,18 @@ def _goes_on(body: GraphView) -> bool:
 
 
 class _Unrolled:
-    """The nodes that do what a loop does."""
+    """The nodes that do what a loop does.
+
+    Attributes:
+        constants: What they read and the graph does not have yet, by name.
+    """
 
     def __init__(self, node: NodeSpec, body: GraphView, iterations: int, graph: GraphEditor) -> None:
         self._node = node
         self._body = body
         self._iterations = iterations
         self._graph = graph
+        self.constants: dict[str, Any] = {}
         self._constants: dict[str, str] = {}
         self._taken: set[str] = set()
         self._made: list[NodeTemplate] = []
@@ -146,7 +158,8 @@ class _Unrolled:
 
     def _constant(self, name: str, array: Any) -> str:
         if name not in self._constants:
-            self._constants[name] = self._graph.add_constant(f"{self._node.name}/{name}", array)
+            self._constants[name] = fresh = self._fresh(f"{self._node.name}/{name}")
+            self.constants[fresh] = array
         return self._constants[name]
 
     def _stack(self, value: ValueSpec, column: list[str]) -> None:
@@ -164,8 +177,8 @@ class _Unrolled:
             self._made.append(NodeTemplate("Concat", tuple(rows), (value.name,), {"axis": 0}))
 
     def _fresh(self, wanted: str) -> str:
-        name, number = wanted, 1
-        while name in self._taken or self._graph.value(name) is not None:
-            name, number = f"{wanted}_{number}", number + 1
+        name, number = self._graph.free_name(wanted), 1
+        while name in self._taken:
+            name, number = self._graph.free_name(f"{wanted}_{number}"), number + 1
         self._taken.add(name)
         return name
