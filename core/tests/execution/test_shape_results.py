@@ -42,6 +42,10 @@ g (float[n,k] x) => (float[n,k] y, float[1,m] places)
 """``n k x``, and the numbers from 0 to ``n + k``."""
 
 
+CAST = {1: np.float32, 6: np.int32, 7: np.int64}
+"""Types that a Cast names."""
+
+
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """What follows from shapes is found when the first run has no plan."""
@@ -58,7 +62,7 @@ def counting() -> tuple[HostProvider, Counter[str]]:
 
             def call(*arrays: Any) -> Any:
                 calls[name] += 1
-                return arrays[0].astype(np.float32) if to else function(*arrays)
+                return arrays[0].astype(CAST[to]) if to else function(*arrays)
 
             return call
 
@@ -75,6 +79,7 @@ def counting() -> tuple[HostProvider, Counter[str]]:
         "Expand": lambda x, shape: np.array(np.broadcast_to(x, np.broadcast_shapes(x.shape, tuple(shape)))),
         "Cast": lambda x: x,
         "ReduceMax": lambda x: np.max(x, initial=0),
+        "ReduceProd": lambda x: x,  # without axes, where it does nothing then
     }
     return HostProvider([kernel(name, function) for name, function in functions.items()]), calls
 
@@ -187,6 +192,30 @@ def test_what_fails_fails_where_it_is() -> None:
         driven.run({"x": floats(6)})
     assert error.value.location.node == "found"
     np.testing.assert_array_equal(driven.run({"x": floats(3)})[0], floats(3))
+
+
+@pytest.mark.parametrize(
+    ("steps", "first"),
+    [
+        ("same = ReduceProd <noop_with_empty_axes = 1> (third) count = Gather(same, zero)", 6),
+        ("rows = Gather(third, zero) much = Mul(rows, big) wrapped = Cast <to = 6> (much) "
+         "count = Cast <to = 7> (wrapped)", 0),
+    ],
+    ids=["product-of-no-axes", "number-that-wraps-around"],
+)  # fmt: skip
+def test_a_program_computes_as_kernels_do(steps: str, first: int) -> None:
+    """Where it would not, it leaves the numbers to them."""
+    text = f"""
+    g (float[3,k] x) => (float y)
+    <int64 zero = {{0}}, int64 one = {{1}}, int64 big = {{1099511627776}}, float no = {{0}}> {{
+      size = Shape(x) more = Add(size, one) again = Add(more, one) third = Add(again, one) {steps}
+      next = Add(count, zero) weight = Cast <to = 1> (next)
+      some = ReduceMax <keepdims = 0> (x) nothing = Mul(some, no) y = Add(weight, nothing)
+    }}
+    """
+    driven = drive(text, counting()[0])
+    for columns in (1, 2, 3, 4, 5, 6, 7, 6):
+        np.testing.assert_array_equal(driven.run({"x": floats(3, columns)})[0], np.float32(first))
 
 
 def test_nothing_is_held_longer() -> None:

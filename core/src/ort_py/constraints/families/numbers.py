@@ -248,13 +248,22 @@ def _cast(n: NodeScope) -> Outputs:
             for one in content:
                 if isinstance(one, Size):
                     n.require(all_of(less(-(2**31) - 1, one), less(one, 2**31)), "{} does not fit 32 bits", one)
-        return [Tensor(source.shape, content=content)]
+        return [
+            Tensor(
+                source.shape, content=tuple([_fitting(one, 31 if target == DataType.INT32 else 63) for one in content])
+            )
+        ]
     if target == DataType.FLOAT:
         return [Tensor(source.shape, content=tuple(function(Code.SINGLE, one, _single) for one in content))]
     if target == DataType.BOOL:
         conditions = [negated(equal(one, 0)) for one in content]
         return [Tensor(source.shape, content=tuple(int(one) if isinstance(one, bool) else one for one in conditions))]
     return first_shape(n)
+
+
+def _fitting(value: Amount, bits: int) -> Amount:
+    """A whole number as a type with so many bits and a sign holds it; those that would wrap around are not followed."""
+    return UNKNOWN if isinstance(value, int) and not -(2**bits) <= value < 2**bits else value
 
 
 def _truncated(value: float) -> int:
@@ -298,6 +307,8 @@ def _product(n: NodeScope) -> Outputs | None:
     content = content_of(n.tensor(0))
     shape = n.tensor(0).shape
     axes = n.ints("axes") if "axes" in n.attributes else n.optional_content(1)
+    if not axes and n.integer("noop_with_empty_axes"):
+        return None
     if content is None or shape is None or len(shape) != 1 or (axes and tuple(axes) not in {(0,), (-1,)}):
         return None
     return [Tensor((1,) if n.integer("keepdims", 1) == 1 else (), content=(_checked(n, product(content)),))]
