@@ -235,7 +235,9 @@ def decoder(
         seed: Of the weights.
         dtype: Of the weights and states.
         masked: Takes ``encoder_attention_mask``, as for text; a recogniser of speech has none.
-        states: Takes ``encoder_hidden_states`` (and adds them to nothing), as older exports do.
+        states: Takes ``encoder_hidden_states`` (and adds nothing for each of them), as older exports do. Only their
+            shape is read: onnxruntime hands over memory of that shape that nothing was written to, and 0 times a NaN in
+            it would be NaN.
         tokens: Second size of ``input_ids``; where it is not 1, operators feed the whole sequence.
     """
     g = _Builder(seed, dtype)
@@ -248,7 +250,8 @@ def decoder(
     cross = [g.floats(name, *shape) for name, shape in _states("cross", "past", "source").items()]
     logits, presents = _decode(g, ids, past, cross, hidden)
     if given is not None:
-        nothing = g("ReduceSum", g("Mul", given, g.constant(0, g.dtype)), keepdims=0)
+        count = g("Cast", g("Size", given), to=g.element)
+        nothing = g("Mul", count, g.constant(0, g.dtype))
         logits = g("Add", logits, nothing)
     selves = _states("self", "present", "total")
     return g.graph(
