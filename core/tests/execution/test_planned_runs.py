@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from core.tests.driving import Driven, HostProvider, drive, floats, reference
-from ort_py.contracts import KernelDef
+from ort_py.contracts import KernelContext, KernelDef
 from ort_py.devices import HOST
 from ort_py.errors import ExecutionError, Fail, LimitError
 from ort_py.execution import planned_runs
@@ -379,3 +379,39 @@ def test_a_body_is_planned_for_what_it_captures() -> None:
     for length[0] in (LONG, LONG, 100, LONG, 100, 7):
         (found,) = driven.run({"x": x, "k": np.array(3), "c": np.array(True)})
         np.testing.assert_allclose(found, 2 * np.exp(np.abs(x[: length[0]])), rtol=1e-6)
+
+
+def test_kernels_know_what_stays_the_same() -> None:
+    """A kernel is bound once more to sizes that follow from the shapes of a run, for that shape alone."""
+    known: list[Any] = []
+
+    def factory(ctx: KernelContext) -> Any:
+        size = ctx.constant(1)
+        known.append(None if size is None else size.tolist())
+        return lambda x, shape: x.reshape(shape if size is None else size)
+
+    kernels = [
+        *(kernel for kernel in fake_kernels() if kernel.op_type != "Reshape"),
+        KernelDef("Reshape", factory, since=1, until=99, implementation="ort_py:x"),
+    ]
+    text = "g (float[n] x) => (float[n] y) { a = Neg(x) s = Shape(x) b = Reshape(a, s) y = Abs(b) }"
+    driven = drive(text, HostProvider(kernels))
+    for length in (5, 5, 5, 7, 5, 7):
+        x = floats(length)
+        (y,) = driven.run({"x": x})
+        np.testing.assert_array_equal(y, np.abs(x))
+    assert known == [None, [5], [7]]
+
+
+def test_a_failing_step_is_named_behind_steps_that_are_left_out() -> None:
+    """A planned run has no instruction for what stays the same, and names the step that fails all the same."""
+    text = """
+    g (float[n] x) => (float[n] y) {
+      a = Neg(x) s = Shape(x) t = Mul(s, s) c = Cast <to = 1> (t) b = Mul(a, c) y = Exp(b)
+    }
+    """
+    driven, x = drive(text, failing_on({3}, ValueError("no"))), floats(5)
+    for _ in range(3):
+        driven.run({"x": x})
+    with pytest.raises(ExecutionError, match="Exp 'y'"):
+        driven.run({"x": x})

@@ -158,6 +158,7 @@ def either_way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(gathers, "_FEW", request.param)
 
 
+@_WAYS
 @pytest.mark.usefixtures("either_way")
 @pytest.mark.parametrize("dtype", _TYPES, ids=str)
 @pytest.mark.parametrize(
@@ -169,16 +170,32 @@ def either_way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) 
         ([[0], [1]], 1),
         ([[[1, 0]], [[0, 1]]], 1),
         ([[0, 1, 1]], 0),
+        ([[[0, 1, 1]], [[1, 0, -1]]], 0),
+        (np.argwhere(np.ones((2, 2, 2))).tolist(), 0),
     ],
     ids=str,
 )
-def test_gather_nd(indices: Any, batch_dims: int, dtype: Any) -> None:
-    """Tuples of every length, with and without batch axes."""
+def test_gather_nd(indices: Any, batch_dims: int, dtype: Any, constants: Any) -> None:
+    """Tuples of every length, also of all elements in order, with and without batch axes."""
     x = np.arange(8).reshape(2, 2, 2)
-    (result,) = run("GatherND", [x.astype(dtype), np.array(indices)], batch_dims=batch_dims)
+    (result,) = run("GatherND", [x.astype(dtype), np.array(indices)], batch_dims=batch_dims, constants=constants)
     (expected,) = run("GatherND", [x.astype(np.float32), np.array(indices)], batch_dims=batch_dims)
     agree("GatherND", [x.astype(np.float32), np.abs(indices)], batch_dims=batch_dims)
     np.testing.assert_array_equal(result, expected.astype(dtype))
+
+
+def test_known_tuples_of_other_shapes() -> None:
+    """Rows that were found for one shape are not those of another; the result is an array of its own."""
+    indices = np.array([[0, 0], [0, 1], [1, 0], [1, 1]])
+    context = LocalKernelContext(make_node_spec("GatherND", [np.zeros((2, 2)), indices]), constants={1: indices})
+    kernel = gathers.gather_nd(context)
+    for shape in ((2, 2), (2, 3), (2, 2), (3, 2), (2, 2, 2)):
+        x = sample(shape, np.float32)
+        found = kernel(x, indices)
+        np.testing.assert_array_equal(found, x[indices[:, 0], indices[:, 1]])
+        assert not np.shares_memory(found, x)
+    with pytest.raises(InvalidArgument, match="Index 1 is out of range for axis 1 of size 1"):
+        kernel(sample((2, 1), np.float32), indices)
 
 
 @pytest.mark.usefixtures("either_way")

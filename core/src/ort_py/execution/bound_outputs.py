@@ -115,9 +115,10 @@ def _choose_bound(
     chosen = frame.instructions
     instructions = chosen.copy()
     for number, writer, arrays in steps:
-        bound = rechecked(chosen[number], plain[number], partial(writer.run, arrays, over, plain[number]))
+        place = number if frame.numbers is None else frame.numbers.index(number)
+        bound = rechecked(chosen[place], plain[number], partial(writer.run, arrays, over, plain[number]))
         if bound is not None:  # otherwise it is recorded
-            instructions[number] = bound
+            instructions[place] = bound
     instructions.append(partial(_put_back, frame, chosen))
     frame.instructions = instructions
 

@@ -30,9 +30,9 @@ if TYPE_CHECKING:
     from ort_py.contracts import IStream, RegionInstance
     from ort_py.devices import Device
     from ort_py.execution.arena import Arena
-    from ort_py.execution.instructions import Instruction
     from ort_py.execution.planned_runs import PlannedRun, Signature
     from ort_py.execution.program import Program
+    from ort_py.execution.shape_results import ShapeResults
     from ort_py.execution.watch import RunWatch
     from ort_py.planning.memory_plan import MemoryPlan
     from ort_py.planning.plan import NestedPlan, RegionStep
@@ -50,6 +50,7 @@ class Frame:
         watch: Watches the run between steps; None where nothing is watched.
         thread: Identity of the thread that borrowed it, 0 while it is idle.
         instructions: Instructions of the next run: the program's, or those that `chooser` chose.
+        numbers: Number of the step of each of these; None where there is one for each step, in order.
         chooser: Chooses the instructions of the next run; None where there is nothing to choose.
         signature: Shapes of the inputs that the instructions were chosen for, None where the next run chooses again.
         shape_results: Results of the next run that follow from its shapes, where its instructions take them.
@@ -59,8 +60,8 @@ class Frame:
     """
 
     __slots__ = (
-        *("_children", "_instances", "arena", "chooser", "context", "instructions", "program", "shape_results"),
-        *("shared", "signature", "slots", "streams", "thread", "watch"),
+        *("_children", "_instances", "_planned", "arena", "chooser", "context", "instructions", "numbers", "program"),
+        *("shape_results", "shared", "signature", "slots", "streams", "thread", "watch"),
     )
 
     def __init__(self, program: Program, parent: Frame | None = None) -> None:
@@ -70,6 +71,8 @@ class Frame:
         self.watch: RunWatch | None = None
         self.thread = 0
         self.instructions = program.instructions
+        self.numbers: Sequence[int] | None = None
+        self._planned: PlannedRun | None = None
         self.chooser: Callable[[Frame], None] | None = None if program.runs.over else choose_planned
         self.signature: Signature | None = None
         self.shape_results: Sequence[Any] = ()
@@ -122,14 +125,14 @@ class Frame:
 
     def run_plainly(self, signature: Signature | None = None) -> None:
         """Let the kernels make all arrays in the next run, or in all runs of a signature."""
-        self.instructions = self.program.instructions
+        self.instructions, self.numbers = self.program.instructions, None
         self.signature = signature
         self.shape_results = ()
         del self.slots[len(self.program.plan.template) :]
 
-    def run_with_results(self, instructions: list[Instruction], results: Sequence[Any]) -> None:
+    def run_with_results(self, known: ShapeResults, results: Sequence[Any]) -> None:
         """Let the next run take results that follow from its shapes, and make the others as in a plain run."""
-        self.instructions = instructions
+        self.instructions, self.numbers = known.instructions, known.numbers
         self.signature = None
         self.shape_results = results
         del self.slots[len(self.program.plan.template) :]
@@ -150,17 +153,33 @@ class Frame:
         self.slots[len(plan.template) :] = arrays
         # A frame's own list: `go_on_plainly` changes it under the loop that runs it.
         self.instructions = planned.instructions.copy() if planned.plan.checks else planned.instructions
+        self.numbers = planned.numbers
+        self._planned = planned
         self.signature = signature
         if self.program.runs.poison:
             self.arena.poison()
             self.signature = None
+
+    def run_all_steps(self) -> None:
+        """Let the next run, which is planned, have an instruction for each step: something looks at all of them."""
+        planned = self._planned
+        assert planned is not None, "only planned runs leave steps out"
+        self.instructions, self.numbers = planned.whole.copy(), None
+        self.signature = None
 
     def go_on_plainly(self, number: int) -> None:
         """In a planned run: a step made another shape than its plan counts on, so what follows makes its arrays itself.
 
         What the arena holds stays where it is until the run ends.
         """
-        self.instructions[:] = self.program.instructions  # the loop that runs them goes on at the same place
+        planned, plain = self._planned, self.program.instructions
+        assert planned is not None, "only planned runs look at the shapes of results"
+        before = range(len(plain)) if self.numbers is None else self.numbers
+        behind = before.index(number) + 1  # where the loop that runs them goes on
+        self.instructions[behind:] = plain[number + 1 :]
+        self.numbers = [*before[:behind], *range(number + 1, len(plain))]
+        for slot, result in planned.kept.items():  # the other steps may read them
+            self.slots[slot] = result
         self.signature = None
         self.program.runs.found_unsteady(number)
 
@@ -210,6 +229,8 @@ def choose_planned(frame: Frame) -> None:
         signature = tuple([getattr(slots[slot], "shape", None) for slot in runs.asked])
     if signature != frame.signature:
         _switch(frame, signature)
+    if frame.watch is not None and frame.numbers is not None:
+        frame.run_all_steps()
 
 
 def _switch(frame: Frame, signature: Signature) -> None:
@@ -224,7 +245,7 @@ def _switch(frame: Frame, signature: Signature) -> None:
         found = results.of(signature, frame.slots)
         if found is not None:
             runs.last = signature
-            frame.run_with_results(results.instructions, found)
+            frame.run_with_results(results, found)
             return
     choice = runs.choice(signature)
     if choice.planned is not None:
@@ -236,7 +257,7 @@ def _switch(frame: Frame, signature: Signature) -> None:
         if recording is not None:
             frame.instructions = recording
     elif results is not None and (found := results.of(signature, frame.slots)) is not None:
-        frame.run_with_results(results.instructions, found)
+        frame.run_with_results(results, found)
 
 
 class FramePool:

@@ -90,6 +90,16 @@ def compile_kept(outputs: Sequence[int], results: Sequence[Any], release: Sequen
     return _maker(0, len(outputs), len(release))(give, (), outputs, release)
 
 
+def compile_release(release: Sequence[int]) -> Instruction:
+    """Drop the content of slots, and do nothing else."""
+    return partial(_release, release)
+
+
+def _release(release: Sequence[int], s: Slots) -> None:
+    for slot in release:
+        s[slot] = None
+
+
 def with_check(instruction: Instruction, number: int, wanted: Sequence[tuple[int, tuple[int, ...]]]) -> Instruction:
     """An instruction that checks its results: where a shape differs, the frame's run continues without a plan.
 

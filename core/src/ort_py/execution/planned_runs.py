@@ -7,15 +7,26 @@ back are not recorded forever: after a few, a signature must occur twice. Plans 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
+import numpy as np
+
 from ort_py.dtypes import TensorType
-from ort_py.execution.instructions import Instruction, Slots, compile_into, compile_kept, with_check
+from ort_py.errors import OrtPyError
+from ort_py.execution.instructions import (
+    Instruction,
+    Slots,
+    compile_into,
+    compile_kept,
+    compile_release,
+    with_check,
+)
 from ort_py.execution.recording import RunRecord
 from ort_py.light_tuple import NamedTuple
 from ort_py.planning.fixed_values import reads_shape, steps_fixed_by_shapes
-from ort_py.planning.plan import ExecutionPlan, KernelStep, Step
+from ort_py.planning.plan import NONE_SLOT, ExecutionPlan, KernelStep, Step
 from ort_py.planning.reuse import ReusingStep, may_reuse, reusing_steps
 from ort_py.platform.forks import ProcessLock
 
@@ -39,15 +50,29 @@ records would take longer than plans save. What occurs twice in a row is recorde
 _PATIENCE = 8
 """Runs without a plan after which it is found out what follows from shapes, which takes some milliseconds once."""
 
+_MOST_KNOWN = 8192
+"""Elements of a result that stays the same up to which kernels are bound to it."""
+
 _REMEMBERED = 64
 """Later signatures that are remembered until they come again."""
 
 
 class PlannedRun(NamedTuple):
-    """A memory plan for one signature, and the instructions that write where it says."""
+    """A memory plan for one signature, and the instructions that write where it says.
+
+    Attributes:
+        plan: The memory plan.
+        whole: An instruction for each step.
+        kept: Results that stay the same, by slot.
+        instructions: The same with one instruction for all results that stay the same and are read by other steps.
+        numbers: The number of the step of each of `instructions`.
+    """
 
     plan: MemoryPlan
+    whole: list[Instruction]
+    kept: Mapping[int, Any]
     instructions: list[Instruction]
+    numbers: Sequence[int]
 
 
 class Choice(NamedTuple):
@@ -238,7 +263,36 @@ class PlannedRuns:
         for slot in made.keys() & {steps[number].inputs[0] for number in record.kept if reads_shape(steps[number])}:
             checks[made[slot]] = (*checks.get(made[slot], ()), (slot, record.seen[slot].shape))
         plan = MemoryPlan(plan.values, plan.steps, checks, plan.sizes)
-        return PlannedRun(plan, self._writing(plan, record.kept, made))
+        whole = self._writing(plan, record.kept, made)
+        kept = {
+            slot: result
+            for number, results in record.kept.items()
+            for slot, result in zip(steps[number].outputs, results, strict=True)
+        }
+        return PlannedRun(plan, whole, kept, *self._without_kept(whole, record.kept, kept, made))
+
+    def _without_kept(
+        self, whole: Sequence[Instruction], steps_kept: Collection[int], kept: Mapping[int, Any], made: Container[int]
+    ) -> tuple[list[Instruction], list[int]]:
+        """The instructions without those of the steps that are kept, and their numbers: the results that others read
+        are put into their slots at once, and what the run has made is released."""
+        steps = self._plan.steps
+        read = {slot for number, step in enumerate(steps) if number not in steps_kept for slot in step.inputs}
+        placed = [slot for slot in kept if slot in read]
+        instructions: list[Instruction] = []
+        numbers: list[int] = []
+        if placed:
+            instructions.append(compile_kept(placed, [kept[slot] for slot in placed], ()))
+            numbers.append(min(steps_kept))
+        for number, instruction in enumerate(whole):
+            if number not in steps_kept:
+                instructions.append(instruction)
+            elif released := [slot for slot in steps[number].release if slot in made]:
+                instructions.append(compile_release(released))
+            else:
+                continue
+            numbers.append(number)
+        return instructions, numbers
 
     def _writing(
         self, memory: MemoryPlan, kept: Mapping[int, Sequence[Any]], made: Container[int]
@@ -249,8 +303,11 @@ class PlannedRuns:
         """
         instructions = list(self._instructions)
         base = len(self._plan.template)
+        bound = self._bound_to(kept)
+        for number, kernel in bound.items():
+            instructions[number] = self._compile_step(kernel)
         for number, indices in memory.steps.items():
-            step = self._plan.steps[number]
+            step = bound.get(number) or self._plan.steps[number]
             assert isinstance(step, KernelStep)
             instructions[number] = compile_into(step, [base + index for index in indices])
         for number, wanted in memory.checks.items():
@@ -260,6 +317,36 @@ class PlannedRuns:
             released = [slot for slot in step.release if slot in made]
             instructions[number] = compile_kept(step.outputs, results, released)
         return instructions
+
+    def _bound_to(self, kept: Mapping[int, Sequence[Any]]) -> dict[int, KernelStep]:
+        """Steps whose kernels know inputs that are kept, such as sizes and indices, by number."""
+        plan = self._plan
+        outputs = {output.slot for output in plan.outputs}  # steps that make them may be handed arrays to write to
+        known = {
+            slot: result
+            for number, results in kept.items()
+            for slot, result in zip(plan.steps[number].outputs, results, strict=True)
+            if type(result) is np.ndarray and result.dtype.kind in "bi" and result.size <= _MOST_KNOWN
+        }
+        given = {value.slot for value in plan.inputs}
+        found: dict[int, KernelStep] = {}
+        for number, step in enumerate(plan.steps):
+            if number in kept or not isinstance(step, KernelStep) or step.bind is None:
+                continue
+            if known.keys().isdisjoint(step.inputs) or not outputs.isdisjoint(step.outputs):
+                continue
+            constants = {
+                place: known.get(slot, plan.template[slot])
+                for place, slot in enumerate(step.inputs)
+                if slot in known or (slot not in given and slot != NONE_SLOT and plan.template[slot] is not None)
+            }
+            try:
+                bound = step.bind(constants)
+            except OrtPyError:
+                continue  # it is refused in the run, where that is explained
+            if not bound.replaced:
+                found[number] = replace(step, call=bound.call, into=bound.into)
+        return found
 
 
 def _is_fixed(value_type: Any) -> bool:

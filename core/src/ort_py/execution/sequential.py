@@ -48,7 +48,8 @@ def run_frame(frame: Frame) -> None:
             instruction(slots)
     except Exception as error:  # kernels and regions may raise anything; it is placed and chained
         done = len(frame.instructions) - operator.length_hint(instructions)
-        raise placed(error, frame.program.plan.steps[done - 1], slots) from cause_of(error)
+        number = done - 1 if frame.numbers is None else frame.numbers[done - 1]
+        raise placed(error, frame.program.plan.steps[number], slots) from cause_of(error)
 
 
 def _run_watched(frame: Frame) -> None:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ort_py.execution.instructions import compile_release
 from ort_py.planning.shape_program import Way
 
 if TYPE_CHECKING:
@@ -39,7 +40,8 @@ class ShapeResults:
         compile_step: Compiles a step that is run by itself.
 
     Attributes:
-        instructions: A run that has them.
+        instructions: A run that has them: what puts them into their slots, and the steps that they do not replace.
+        numbers: The number of the step of each of these.
     """
 
     def __init__(
@@ -67,12 +69,16 @@ class ShapeResults:
         made = {slot for number in found.replaced for slot in plan.steps[number].outputs}
         self._written = [*(one.slot for one in found.contents)]
         self._written += [slot for one in found.left for slot in plan.steps[one.number].outputs]
-        self.instructions = list(plain)
-        for number in found.replaced:
-            released = [slot for slot in plan.steps[number].release if slot not in made]
-            self.instructions[number] = partial(_release, released) if released else _nothing
-        first = min(found.replaced)
-        self.instructions[first] = partial(_place, found.results, self.instructions[first])
+        self.instructions: list[Instruction] = [partial(_place, found.results)]
+        self.numbers = [min(found.replaced)]
+        for number, instruction in enumerate(plain):
+            if number not in found.replaced:
+                self.instructions.append(instruction)
+            elif released := [slot for slot in plan.steps[number].release if slot not in made]:
+                self.instructions.append(compile_release(released))
+            else:
+                continue
+            self.numbers.append(number)
         self._known: dict[Any, Sequence[Any] | None] = {}
         self._order: deque[Any] = deque()
 
@@ -143,17 +149,7 @@ def _by_type(found: ShapeProgram) -> list[tuple[Any, list[int], list[tuple[int, 
     return [(dtype, *both) for dtype, both in types.items()]
 
 
-def _place(results: Sequence[int], then: Instruction, s: Slots) -> None:
-    """Put the results into their slots, and do what the first of the replaced steps has to do besides."""
+def _place(results: Sequence[int], s: Slots) -> None:
+    """Put the results into their slots."""
     for slot, result in zip(results, s[0].shape_results, strict=True):
         s[slot] = result
-    then(s)
-
-
-def _release(released: Sequence[int], s: Slots) -> None:
-    for slot in released:
-        s[slot] = None
-
-
-def _nothing(s: Slots) -> None:
-    """Stand for a step whose results are in place, and behind which no value is released."""

@@ -7,6 +7,7 @@ recursion), because a body decides where it wants its inputs and captures.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ort_py.constraints import Admissions
@@ -26,6 +27,7 @@ from ort_py.planning.slots import SlotTable
 from ort_py.platform.processors import products_per_second
 
 if TYPE_CHECKING:
+    from ort_py.contracts import IExecutionProvider, KernelDef
     from ort_py.kernels.binding import BoundKernel
 
 
@@ -207,8 +209,16 @@ class GraphPlanner:
                 device=device,
                 check=result_check(resources.assignment.specs[node], kernel, assigned.provider, device),
                 node=resources.assignment.specs[node],
+                bind=None if bound.replaced or device != HOST else self._binder(node, kernel, provider),
             )
         )
+
+    def _binder(
+        self, node: Node, kernel: KernelDef, provider: IExecutionProvider
+    ) -> Callable[[Mapping[int, Any]], BoundKernel]:
+        from ort_py.kernels.binding import bind_kernel
+
+        return partial(bind_kernel, self.resources.assignment.specs[node], kernel, provider, self.resources.services)
 
     def _acquire_inputs(self, node: Node, bound: BoundKernel) -> tuple[int, ...]:
         resources, kernel = self.resources, bound.definition

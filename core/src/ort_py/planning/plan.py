@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from ort_py.contracts import CompiledRegion, IAllocator, IStream, NodeSpec
     from ort_py.devices import Device
     from ort_py.dtypes import ValueType
+    from ort_py.kernels.binding import BoundKernel
     from ort_py.kernels.subgraphs import BoundSubgraph
     from ort_py.memory.transfer import Hop
 
@@ -91,6 +92,7 @@ class KernelStep(BaseStep):
         device: Device of the kernel, and of its outputs where there is an `into`.
         check: ``f(inputs, result)`` → results, for a kernel whose results are looked at where a run is recorded.
         node: The node, from which the error of a failing kernel says which constraint of the operator is broken.
+        bind: Binds the kernel once more, with these inputs known by position; None where that is of no use.
     """
 
     call: Callable[..., Any]
@@ -101,6 +103,7 @@ class KernelStep(BaseStep):
     device: Device = HOST
     check: Callable[[Sequence[Any], Any], Sequence[Any]] | None = None
     node: NodeSpec | None = None
+    bind: Callable[[Mapping[int, Any]], BoundKernel] | None = None
 
 
 class RegionStandIn(Protocol):

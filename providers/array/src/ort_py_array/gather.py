@@ -100,14 +100,46 @@ def gather_elements(ctx: KernelContext, x: Array, indices: Array, *, axis: int =
     return ctx.xp.take(x.reshape(-1), positions, axis=0)
 
 
-@kernel("GatherND", since=11, until=13, strided=True)
-def gather_nd(ctx: KernelContext, x: Array, indices: Array, *, batch_dims: int = 0) -> Array:
+def gather_nd(ctx: KernelContext) -> KernelCallable:
     """GatherND-11..13: the slices that tuples of indices name; `batch_dims` (from 12) leading axes are shared.
 
     Raises:
         InvalidArgument: The shapes do not fit, or an index is out of range.
         LimitError: The result would be too large.
     """
+    batch_dims = ctx.node.attributes.get("batch_dims", 0)
+    known = constant_input(ctx, 1)
+    if known is not None and known.ndim > 1 and not batch_dims and ctx.device == HOST and 0 < known.size <= _FEW:
+        return _known_tuples(ctx, known)
+
+    def run(x: Array, indices: Array) -> Array:
+        return _gathered(ctx, x, indices, batch_dims)
+
+    return run
+
+
+def _known_tuples(ctx: KernelContext, indices: Array) -> KernelCallable:
+    """The slices that a few constant tuples name. For the shape of the last call it is known which rows these are."""
+    depth, tuples, take = indices.shape[-1], indices.shape[:-1], ctx.xp.take
+    last: tuple[tuple[int, ...] | None, Array | None] = (None, None)
+
+    def run(x: Array, _indices: Array | None = None) -> Array:
+        nonlocal last
+        shape = x.shape
+        seen, rows = last  # one value, so that threads see both or none
+        if seen != shape:
+            if len(shape) != depth:  # slices of several elements
+                return _gathered(ctx, x, indices, 0)
+            rows = row_positions(ctx, shape, indices)
+            is_whole = rows.size == x.size and bool((rows.reshape(-1) == ctx.xp.arange(x.size)).all())
+            last = shape, None if is_whole else rows
+            rows = last[1]
+        return x.reshape(tuples).copy() if rows is None else take(x.reshape(-1), rows)
+
+    return run
+
+
+def _gathered(ctx: KernelContext, x: Array, indices: Array, batch_dims: int) -> Array:
     if ctx.device == HOST and indices.ndim > 1 and not batch_dims and 0 < indices.size <= _FEW:
         found = _few_slices(ctx, x, indices)
         if found is not None:
@@ -141,4 +173,6 @@ def _few_slices(ctx: KernelContext, x: Array, indices: Array) -> Array | None:
 
 _GATHER: dict[str, Any] = {"views": ((0, 0),), "strided": True, "implementation": f"{__name__}:gather"}
 
-KERNELS: list[KernelDef] = [KernelDef("Gather", gather, since=1, until=13, **_GATHER)]
+GATHER_ND = KernelDef("GatherND", gather_nd, since=11, until=13, strided=True, implementation=f"{__name__}:gather_nd")
+
+KERNELS: list[KernelDef] = [KernelDef("Gather", gather, since=1, until=13, **_GATHER), GATHER_ND]

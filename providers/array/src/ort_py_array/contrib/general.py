@@ -17,7 +17,7 @@ from ort_py_array.checks import host_ints, shape_error
 from ort_py_array.contrib.schemas.notation import DOMAIN
 from ort_py_array.convolution_transpose import conv_transpose
 from ort_py_array.durations import ahead_of_decomposition
-from ort_py_array.gather import gather_nd
+from ort_py_array.gather import GATHER_ND
 from ort_py_array.generation import arange
 from ort_py_array.ordering import unique
 from ort_py_array.padding import pad
@@ -153,7 +153,7 @@ def n_gram_repeat_block(ctx: KernelContext, input_ids: Array, scores: Array, *, 
 
 KERNELS = [
     _borrowed(_declared(trilu)),
-    _borrowed(_declared(gather_nd)),
+    _borrowed(GATHER_ND),
     *(_borrowed(one, types={"T1": tensors(DataType.FLOAT16, DataType.FLOAT, DataType.DOUBLE)}) for one in GRID_SAMPLE),
     KernelDef(
         "Pad",
