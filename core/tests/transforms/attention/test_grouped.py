@@ -40,14 +40,15 @@ def _feeds(**more: tuple[int, ...]) -> dict[str, Any]:
 
 @pytest.mark.parametrize("opset", [17, 18, 23])
 def test_the_cache_is_not_repeated(opset: int) -> None:
-    """Keys and values go into the operator with the heads they have; it is of opset 23 in every model."""
+    """Past and new keys and values go into the operator with the heads they have; it is of opset 23 in every model."""
     model, _ = optimise(DECODER, FuseAttention(), FuseGroupedAttention(), feeds=_feeds(), opset=opset)
     found = operators(model)
     assert (found["Attention"], found["Expand"], found["MultiHeadAttention"]) == (1, 0, 0)
     (node,) = [one for one in model.graph.nodes if one.op_type == "Attention"]
     assert (node.domain, node.since_version, node.opset_version) == ("", 23, 23)
     assert model.opset_imports[""] == opset
-    assert [None if one is None else one.name for one in node.inputs[1:]] == ["keys", "values"]
+    assert [None if one is None else one.name for one in node.inputs[1:]] == ["k", "v", None, "pk", "pv"]
+    assert [None if one is None else one.name for one in node.outputs[1:]] == ["keys", "values"]
 
 
 def test_a_mask_goes_in() -> None:
@@ -58,6 +59,15 @@ def test_a_mask_goes_in() -> None:
     text = text.replace("weights =", "biased = Add (scaled, mask) weights =")
     model, _ = optimise(text, FuseAttention(), FuseGroupedAttention(), feeds=_feeds(mask=(2, 1, 2, 7)), opset=18)
     assert operators(model)["Attention"] == 1
+
+
+def test_a_past_that_a_mask_needs_stays_outside() -> None:
+    """The operator cannot write the keys that its own mask is computed from, and shares their heads all the same."""
+    text = DECODER.replace("Softmax <axis = -1> (scaled)", "Softmax <axis = -1> (biased)")
+    text = text.replace("weights =", "most = ReduceMax <keepdims = 0> (keys) biased = Add (scaled, most) weights =")
+    model, _ = optimise(text, FuseAttention(), FuseGroupedAttention(), feeds=_feeds(), opset=18)
+    (node,) = [one for one in model.graph.nodes if one.op_type == "Attention"]
+    assert [None if one is None else one.name for one in node.inputs[1:3]] == ["keys", "values"]
 
 
 def test_its_function_is_what_it_replaces() -> None:

@@ -207,6 +207,37 @@ def test_a_mask_made_of_the_present_keys_keeps_them_outside() -> None:
     assert operators(model)["Concat"] == 2
 
 
+@pytest.mark.parametrize("length", ["5", "N"])
+def test_a_mask_may_be_as_long_as_the_present_keys(length: str) -> None:
+    """PyTorch's older exporter cuts masks to that length, which is known without the keys."""
+    middle = """
+        v_all = Concat <axis = 2> (past_v, v_heads)
+        none = Constant <value_ints = [0]> () two = Constant <value_ints = [2]> ()
+        three = Constant <value_ints = [3]> ()
+        shape = Shape (k_heads) length = Gather (shape, two)
+        cut = Slice (mask, none, length, three)
+        scores = MatMul (q_heads, k_columns)
+        masked = Add (scores, cut)
+        weights = Softmax <axis = -1> (masked)
+        y_heads = MatMul (weights, v_all)
+    """
+    inputs = INPUTS.replace("[2, 5, 8]", f"[2, {length}, 8]")
+    given = "float[2, 2, P, 4] past_k, float[2, 2, P, 4] past_v, float[2, 1, 3, 20] mask"
+    text = _text(
+        middle,
+        inputs=f"{inputs}, {given}",
+        keys=CACHED,
+        result="float[2, 3, 8] y, float[2, 2, T, 4] k_heads, float[2, 2, T, 4] v_all",
+    )
+    random = np.random.default_rng(6)
+    past = {name: random.standard_normal((2, 2, 4, 4)).astype(np.float32) for name in ("past_k", "past_v")}
+    model, _ = optimise(text, _feeds(**past, mask=random.standard_normal((2, 1, 3, 20)).astype(np.float32)))
+    assert operators(model)["MultiHeadAttention"] == 1
+    assert operators(model)["Concat"] == 0
+    read = {one.inputs[0] for one in model.graph.nodes if one.op_type == "Shape"}
+    assert {one.name for one in read if one is not None} == {"past_k", "k" if length == "N" else "k_new"}
+
+
 def test_weights_that_are_returned_stay() -> None:
     """Somebody reads the softmax: nothing is fused."""
     text = _text(PLAIN, result="float[2, 3, 8] y, float[2, 2, 3, 5] weights")

@@ -25,6 +25,7 @@ from ort_py.contracts import (
     ValueSpec,
 )
 from ort_py.lazy_dataclass import dataclass
+from ort_py.transforms.attention.cache import Past, past_of, without_shapes
 from ort_py.transforms.attention.parts import is_swap, operator, repeated_heads, shape_of
 from ort_py.transforms.fusion import CONTRIB
 
@@ -71,7 +72,10 @@ class FuseGroupedAttention(RewriteRule):
         heads = _heads_of(node, keys, values)
         if isinstance(heads, str):
             return heads
-        _replace(node, (keys, values), heads, graph)
+        past = past_of(graph, keys, values, [node.inputs[0], given[_BIAS]], [node])
+        if past is not None:
+            without_shapes(graph, past)
+        _replace(node, (keys, values), heads, past, graph)
         return True
 
 
@@ -92,12 +96,14 @@ def _heads_of(node: NodeSpec, keys: ValueSpec, values: ValueSpec) -> _Heads | st
     return _Heads(node.attributes["num_heads"], shared, size, value_size)
 
 
-def _replace(node: NodeSpec, cache: tuple[ValueSpec, ValueSpec], heads: _Heads, graph: GraphEditor) -> None:
+def _replace(
+    node: NodeSpec, cache: tuple[ValueSpec, ValueSpec], heads: _Heads, past: Past | None, graph: GraphEditor
+) -> None:
     query, result, bias = node.inputs[0], node.outputs[0], (*node.inputs, *[None] * 8)[_BIAS]
     assert query is not None
     assert result is not None
     assert node.body is not None
-    body = _body(node.body, heads, biased=bias is not None)
+    body = _body(node.body, heads, biased=bias is not None, past=past is not None)
     before, queries = list[NodeTemplate](), _before_joining(query, heads, graph)
     if queries is None:
         split = graph.add_constant(f"{result.name}/split", np.array([0, 0, heads.heads, heads.size], np.int64))
@@ -110,15 +116,21 @@ def _replace(node: NodeSpec, cache: tuple[ValueSpec, ValueSpec], heads: _Heads, 
         name = queries.name
     join = graph.add_constant(f"{result.name}/join", np.array([0, 0, heads.heads * heads.value_size], np.int64))
     by_head, back = (graph.free_name(f"{result.name}/{part}") for part in ("heads", "rows"))
-    inputs = (name, cache[0].name, cache[1].name, *([] if bias is None else [bias.name]))
+    keys, values = cache if past is None else past.new
+    inputs = [name, keys.name, values.name, *([] if bias is None else [bias.name])]
+    outputs, removed = [by_head], [node]
+    if past is not None:
+        inputs += [*([""] if bias is None else []), *(one.name for one in past.past)]
+        outputs += [one.name for one in past.present]
+        removed += past.nodes
     scale = {"scale": node.attributes["scale"]} if "scale" in node.attributes else {}
     opset = max(_OPSET, body.opset_imports[""])
     after = [
-        NodeTemplate("Attention", inputs, (by_head,), scale, body=body, opset=opset),
+        NodeTemplate("Attention", tuple(inputs), tuple(outputs), scale, body=body, opset=opset),
         NodeTemplate("Transpose", (by_head,), (back,), _SWAP),
         NodeTemplate("Reshape", (back, join), (result.name,)),
     ]
-    graph.replace_nodes([node], [*before, *after])
+    graph.replace_nodes(removed, [*before, *after])
 
 
 def _before_joining(query: ValueSpec, heads: _Heads, graph: GraphEditor) -> ValueSpec | None:
@@ -135,8 +147,8 @@ def _before_joining(query: ValueSpec, heads: _Heads, graph: GraphEditor) -> Valu
     return source if fits else None
 
 
-def _body(inner: FunctionBody, heads: _Heads, *, biased: bool) -> FunctionBody:
-    """The function that the node replaces: keys and values repeated, and the attention over them."""
+def _body(inner: FunctionBody, heads: _Heads, *, biased: bool, past: bool) -> FunctionBody:
+    """The function that the node replaces: keys and values behind a past, repeated, and the attention over them."""
     constants = {
         **inner.constants,
         "group_axis": np.array([2], np.int64),
@@ -151,6 +163,8 @@ def _body(inner: FunctionBody, heads: _Heads, *, biased: bool) -> FunctionBody:
         NodeTemplate("Reshape", ("query_columns", "columns"), (inner.inputs[0],)),
     ]
     for name, target, shape in (("keys", inner.inputs[1], "key_shape"), ("values", inner.inputs[2], "value_shape")):
+        if past:
+            nodes.append(NodeTemplate("Concat", (f"past_{name}", f"new_{name}"), (name,), {"axis": 2}))
         nodes += [
             NodeTemplate("Unsqueeze", (name, "group_axis"), (f"one_of_{name}",)),
             NodeTemplate("Expand", (f"one_of_{name}", "group"), (f"many_{name}",)),
@@ -161,5 +175,10 @@ def _body(inner: FunctionBody, heads: _Heads, *, biased: bool) -> FunctionBody:
         NodeTemplate("Reshape", (inner.outputs[0], "by_head"), ("result_rows",)),
         NodeTemplate("Transpose", ("result_rows",), ("result_heads",), _SWAP),
     ]
-    inputs = ("queries", "keys", "values", *([inner.inputs[_BIAS]] if biased else []))
-    return FunctionBody(inputs, ("result_heads",), tuple(nodes), constants, inner.opset_imports)
+    bias = [inner.inputs[_BIAS]] if biased else []
+    if not past:
+        inputs, outputs = ["queries", "keys", "values", *bias], ["result_heads"]
+    else:
+        inputs = ["queries", "new_keys", "new_values", *(bias or [""]), "past_keys", "past_values"]
+        outputs = ["result_heads", "keys", "values"]
+    return FunctionBody(tuple(inputs), tuple(outputs), tuple(nodes), constants, inner.opset_imports)

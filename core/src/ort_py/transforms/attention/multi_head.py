@@ -16,7 +16,7 @@ from ort_py.contracts import GraphEditor, Level, NodeSpec, NodeTemplate, Rewrite
 from ort_py.dtypes import DataType, Shape
 from ort_py.lazy_dataclass import dataclass
 from ort_py.transforms.attention.body import Form, attention_body
-from ort_py.transforms.attention.cache import Past, past_of
+from ort_py.transforms.attention.cache import Past, past_of, without_shapes
 from ort_py.transforms.attention.parts import Keys, keys_of, merged_heads, operator, shape_of, split_heads, unscaled
 
 _DTYPES = {DataType.FLOAT: "float32", DataType.FLOAT16: "float16"}
@@ -321,4 +321,7 @@ class _Fusion:
         if past is None:
             return None
         keys, values = (split_heads(graph, one) for one in past.new)
-        return None if keys is None or values is None else (past, keys, values)
+        if keys is None or values is None:
+            return None
+        without_shapes(graph, past)
+        return past, keys, values

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from ort_py.contracts import GraphEditor, Level, NodeSpec, NodeTemplate, RewriteRule, TransformContext, ValueSpec
-from ort_py.transforms.attention.cache import past_of
+from ort_py.transforms.attention.cache import past_of, without_shapes
 from ort_py.transforms.attention.parts import merged_heads, operator, repeated_heads, shape_of, split_heads
 
 _KEYS = 1
@@ -84,6 +84,7 @@ class TakeAttentionPast(_AttentionRule):
         past = past_of(graph, keys, values, [node.inputs[0], _input(node, 3)], [node])
         if past is None:
             return "what is in front of keys and values is not a past, or is needed before the attention"
+        without_shapes(graph, past)
         inputs = {1: past.new[0].name, 2: past.new[1].name, 4: past.past[0].name, 5: past.past[1].name}
         result = node.outputs[0]
         assert result is not None
