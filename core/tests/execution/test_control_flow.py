@@ -11,7 +11,7 @@ import pytest
 
 from core.tests.driving import HostProvider, drive, floats, model_of, reference
 from ort_py.contracts import IExecutionProvider, KernelDef
-from ort_py.errors import InvalidArgument, LimitError
+from ort_py.errors import InvalidArgument, LimitError, OrtPyError
 from ort_py.limits import Limits
 from ort_py_kit.fake_device import FakeBehaviour, FakeProvider, fake_kernels
 
@@ -87,6 +87,36 @@ def test_a_condition_of_another_size_is_refused(condition: Any) -> None:
         drive(IF).run({"c": condition, "x": floats(2)})
     assert str(condition.shape) in str(caught.value)
     assert caught.value.location.op_type == "If"
+
+
+VIEWS = """
+g (bool c, float[2, 3] x, int64[k] shape) => (float[m, n] y, float[2, 3] z) {
+  a = Neg(x)
+  b, d = If (c) <
+    then_branch = t () => (float[p, q] r, float[2, 3] u) { e = Reshape(a, shape) r = Identity(e) u = Identity(x) },
+    else_branch = e () => (float[2, 3] a, float[2, 3] x) {}
+  >
+  y = Abs(b)
+  z = Mul(d, d)
+}
+"""
+
+
+@pytest.mark.parametrize("kind", PROVIDERS)
+@pytest.mark.parametrize("condition", [True, False])
+def test_branches_of_views(kind: str, condition: bool) -> None:
+    """Branches that only reshape what is around them, or return it, also in turns."""
+    check(kind, VIEWS, {"c": np.array(condition), "x": floats(2, 3), "shape": np.array([3, 2])}, reference)
+
+
+def test_a_failing_view_is_named_with_its_branch() -> None:
+    """A branch without a frame of its own has its place in errors all the same."""
+    driven, x = drive(VIEWS), floats(2, 3)
+    driven.run({"c": np.array(True), "x": x, "shape": np.array([6, 1])})
+    with pytest.raises(OrtPyError) as caught:
+        driven.run({"c": np.array(True), "x": x, "shape": np.array([4, 2])})
+    assert caught.value.location.op_type == "Reshape"
+    assert caught.value.location.path
 
 
 LOOP = """

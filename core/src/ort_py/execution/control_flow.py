@@ -15,6 +15,7 @@ import numpy as np
 
 from ort_py.errors import InvalidArgument
 from ort_py.execution.bodies import enter, leave, one_integer, run_body, run_slices, store, truth
+from ort_py.execution.body_views import compile_views
 from ort_py.execution.stacking import stack
 from ort_py.kernels.subgraphs import BoundSubgraph, SubgraphRunner, running
 from ort_py.planning.plan import NONE_SLOT, IfStep, LoopStep, ScanStep, SequenceMapStep, SubgraphKernelStep
@@ -27,9 +28,15 @@ if TYPE_CHECKING:
 def compile_if(step: IfStep) -> Instruction:
     """Run the branch the condition chooses."""
     condition, outputs, release = step.inputs[0], step.outputs, step.release
+    then_views, else_views = compile_views(step.then_branch), compile_views(step.else_branch)
 
     def instruction(s: Slots) -> None:
-        body = step.then_branch if truth(s[condition], step.location) else step.else_branch
+        chosen = truth(s[condition], step.location)
+        views = then_views if chosen else else_views
+        if views is not None and s[0].watch is None:
+            store(s, outputs, views(s), release)
+            return
+        body = step.then_branch if chosen else step.else_branch
         frame = enter(s, body)
         results = run_body(frame, ())
         leave(frame, body)

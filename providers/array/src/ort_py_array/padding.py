@@ -11,6 +11,7 @@ from typing import Any
 
 from ort_py.contracts.graph_view import Array
 from ort_py.contracts.kernel import KernelCallable, KernelContext, KernelDef, kernel
+from ort_py.devices import HOST
 from ort_py.errors import InvalidArgument, Location
 from ort_py_array.checks import constant_input, host_ints, normalized_axis
 from ort_py_array.two_forms import two_forms
@@ -136,20 +137,29 @@ def _gathers(ctx: KernelContext, x: Array, pads: _Pads, mode: str) -> _Gathers:
 
 def _gathered(ctx: KernelContext, x: Array, gathers: _Gathers, out: Array | None = None) -> Array:
     xp, result = ctx.xp, x
-    for axis, places in gathers:
+    for axis, places in gathers[:-1]:
         result = _taken(ctx, result, places, axis)
+    if gathers:
+        axis, places = gathers[-1]
+        return _taken(ctx, result, places, axis, out)
     if out is not None:
-        out[...] = result
+        out[...] = x
         return out
-    return xp.array(x) if result is x else result
+    return xp.array(x)
 
 
-def _taken(ctx: KernelContext, x: Array, places: Array, axis: int) -> Array:
-    """`take`, in parts where the result is large."""
+def _taken(ctx: KernelContext, x: Array, places: Array, axis: int, out: Array | None = None) -> Array:
+    """`take` of places that exist, in parts where the result is large."""
     xp, shape = ctx.xp, (*x.shape[:axis], places.size, *x.shape[axis + 1 :])
     if prod(shape) <= _AT_A_TIME:
-        return xp.take(x, places, axis=axis)
-    y, before = xp.empty(shape, x.dtype), (slice(None),) * axis
+        if out is not None and ctx.device == HOST and out.flags.c_contiguous:
+            return x.take(places, axis, out, "clip")  # NumPy takes into a copy where it has to check
+        y = x.take(places, axis)
+        if out is None:
+            return y
+        out[...] = y
+        return out
+    y, before = xp.empty(shape, x.dtype) if out is None else out, (slice(None),) * axis
 
     def part(start: int, stop: int) -> None:
         y[(*before, slice(start, stop))] = xp.take(x, places[start:stop], axis=axis)
@@ -174,6 +184,7 @@ def pad(ctx: KernelContext) -> KernelCallable:
     planned: dict[Any, _Gathers] = {}
     inputs = ctx.node.inputs
     deciding = [index for index in (1, 3) if index < len(inputs) and inputs[index] is not None]
+    is_known = all(constant_input(ctx, index) is not None for index in deciding)
 
     def run(
         x: Array,
@@ -184,9 +195,11 @@ def pad(ctx: KernelContext) -> KernelCallable:
         out: Array | None = None,
     ) -> Array:
         if mode != "constant":
-            gathers = planned.get(key := (x.shape, host_ints(pads), host_ints(axes)))
+            key = x.shape if is_known else (x.shape, host_ints(pads), host_ints(axes))
+            gathers = planned.get(key)
             if gathers is None:
-                gathers = _gathers(ctx, x, _pads_by_axis(key[1] or (), key[2], x.ndim, where), mode)
+                by_axis = _pads_by_axis(host_ints(pads) or (), host_ints(axes), x.ndim, where)
+                gathers = _gathers(ctx, x, by_axis, mode)
                 if len(planned) < _REMEMBERED:
                     planned[key] = gathers
             return _gathered(ctx, x, gathers, out)
@@ -196,7 +209,7 @@ def pad(ctx: KernelContext) -> KernelCallable:
             value = constant_value.reshape(-1)[0]
         return _padded(ctx, x, by_axis, mode, value.item() if hasattr(value, "item") else value, out)
 
-    return two_forms(ctx, run, known=all(constant_input(ctx, index) is not None for index in deciding))
+    return two_forms(ctx, run, known=is_known)
 
 
 @kernel("Pad", since=2, out=True, strided=True)
