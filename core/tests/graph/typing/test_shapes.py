@@ -222,6 +222,15 @@ def test_targets(inputs: str, body: str, expected: Shape) -> None:
     assert tuple(None if str(dim).startswith("O") else dim for dim in found) == expected
 
 
+def test_a_computed_shape_behind_a_type_that_comes_later() -> None:
+    """ONNX leaves a Squeeze without axes to us, and took the Reshape behind it for a contradiction."""
+    text = """g (float[1, 6] x) => (float[A, B] y) {
+        n = Shape<end = 1>(x) m = Constant<value_ints = [-1]>() t = Concat<axis = 0>(n, m)
+        a = Squeeze(x) b = Reshape(a, t) y = Neg(b)
+    }"""
+    assert shape(typed_model(text), "y") == (1, 6)
+
+
 def test_types_behind_a_computed_shape_follow() -> None:
     """Nodes behind such a Reshape are typed again, up to a bound of nodes."""
     text = """g (float[N, 12] x) => (float[A, B, C] y) {

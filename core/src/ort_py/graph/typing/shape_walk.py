@@ -91,7 +91,8 @@ class _Walker:
             try:
                 yield from zip(node.outputs, self._infer(node, self._contents), strict=False)
             except InvalidGraph as error:
-                if node.graph.owner is None:
+                # An operator that inference does not know has no types yet, and ONNX may take that for a contradiction.
+                if node.graph.owner is None and all(value is None or value.type is not None for value in node.inputs):
                     self.errors.append(f"{node.location}: {'; '.join(error.why)}")
             except (LimitError, ModelLoadCanceled):
                 raise
