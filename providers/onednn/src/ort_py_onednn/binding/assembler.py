@@ -72,7 +72,14 @@ _OPCODES = {
 to 3."""
 
 
-_HALVES = {"read16": (0, 0x10), "read8": (2, 0x7E), "read4": (1, 0x6E), "write16": (0, 0x11), "write8": (1, 0xD6)}
+_HALVES = {
+    "read16": (0, 0x10),
+    "read8": (2, 0x7E),
+    "read4": (1, 0x6E),
+    "write16": (0, 0x11),
+    "write8": (1, 0xD6),
+    "write4": (2, 0x11),
+}
 """Prefix and opcode of instructions on 128 bits and memory. Prefix 2 is F3."""
 
 

@@ -148,8 +148,13 @@ def matmul(
     dst: Desc,
     posts: Sequence[PostOp] = (),
     scaling: Scaling = UNSCALED,
+    *,
+    few_rows: bool = False,
 ) -> Primitive:
     """Product of matrices, leading dimensions broadcast; all of one rank, at least 2.
+
+    Args:
+        few_rows: Whether to pass over code for AMX, whose tiles have 16 rows. Its layouts of weights are others.
 
     Raises:
         Unimplemented: There is none; or a layout begins behind its address, which some code of oneDNN overlooks.
@@ -164,7 +169,8 @@ def matmul(
             )
         )
 
-    return Primitive("matmul", create, _SRC | _WEIGHTS | _BIAS | _DST, posts, scaling, each=src.dims[-1])
+    avoids = _has_tiles if few_rows else None
+    return Primitive("matmul", create, _SRC | _WEIGHTS | _BIAS | _DST, posts, scaling, each=src.dims[-1], avoids=avoids)
 
 
 @remembered

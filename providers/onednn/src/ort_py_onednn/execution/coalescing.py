@@ -15,6 +15,7 @@ from dataclasses import replace
 from ort_py.contracts import check_time
 from ort_py.lazy_dataclass import dataclass
 from ort_py_onednn.binding.constants import Argument
+from ort_py_onednn.binding.own_code import OwnCode
 from ort_py_onednn.execution.plan import Buffer, Place, Step, lay_out
 from ort_py_onednn.execution.repeat import Repeat
 from ort_py_onednn.execution.timeline import Timeline
@@ -205,10 +206,13 @@ class _Coalescing:
         return found
 
     def _pinned(self) -> set[Buffer]:
-        """Buffers that stay in the arena: addresses of pieces and of copies of bytes are counted from its begin."""
+        """Buffers that stay in the arena: addresses of pieces, of copies of bytes and of what own code does again and
+        again are counted from its begin."""
         found: set[Buffer] = set()
+        again = {id(one) for step in self._emitted if isinstance(step, Repeat) for one in step.body}
         for _, step in self._timeline.steps:
             copies = step.primitive is None and len(step.buffers) > 1 and id(step) not in self._left_out
+            copies = copies or (isinstance(step.primitive, OwnCode) and id(step) in again)
             for buffer in step.buffers.values():
                 if copies or buffer.whole is not None or buffer in self._homes:
                     root, _ = self._home(buffer)

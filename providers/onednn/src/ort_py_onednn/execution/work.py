@@ -187,6 +187,8 @@ class _Writer:
                     (place, step.strides.get(one.buffers[code])) for place, code in places_of if code in one.buffers
                 ]
                 strides |= {(len(body.calls), place): stride for place, stride in moves if stride}
+                arrays = {Place.INPUT, Place.OUTPUT}
+                assert arrays.isdisjoint(one.buffers[code].place for _, code in places_of if code in one.buffers)
             self.once(one, body)
         ahead: list[Call] = []
         places: dict[tuple[int, int], int] = {}

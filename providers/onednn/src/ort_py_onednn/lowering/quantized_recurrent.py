@@ -16,11 +16,13 @@ import numpy as np
 from ort_py_onednn.binding import primitives
 from ort_py_onednn.binding.constants import Algorithm, Argument, Binary, Element, Eltwise
 from ort_py_onednn.binding.descriptors import Desc
+from ort_py_onednn.binding.dynamic_quantization import has_dynamic_quantization
 from ort_py_onednn.binding.primitive import Function, Operand, PostOp, Scaling
 from ort_py_onednn.execution.plan import Buffer
 from ort_py_onednn.graph.functions import linear
 from ort_py_onednn.graph.operation import Operation
 from ort_py_onednn.graph.quantized_recurrent import GATES
+from ort_py_onednn.lowering.dynamic import quantized_rows
 from ort_py_onednn.lowering.parts import copy_into, spread
 from ort_py_onednn.lowering.planner import Planner, Value
 
@@ -30,6 +32,9 @@ _TINY = 1e-30
 """Scale of a state of zeroes, for which any will do."""
 
 _MOST = 255
+_FEW = 2
+"""Rows of a step up to which VNNI takes less time than AMX."""
+
 _BYTES = 8
 """How many multiply-adds of bytes take as long as one of float32, as far as the threads of a step are concerned: they
 wait for each other at its end."""
@@ -203,6 +208,11 @@ class _Layer:
         planner = self._planner
         size = self._batch * self._hidden
         seen, one = Desc.plain((self._directions, size)), Desc.plain((self._directions, 1))
+        rows, few = Desc.plain((1, self._directions, size)), Desc.plain((1, self._directions, 1))
+        if has_dynamic_quantization(planner.library, size):
+            found, numbers = quantized_rows(planner, planner.view(state, seen), _TINY)
+            scale, zero = (planner.piece(numbers, place * self._directions, few) for place in range(2))
+            return scale, zero, planner.view(found, rows)
         highest, scale, zero = (planner.new(one) for _ in range(3))
         least = Function(Eltwise.CLIP_V2, -math.inf, 0.0)
         width = planner.fixed(np.full((1, 1), -_MOST, np.float32))
@@ -231,7 +241,6 @@ class _Layer:
             places = [place for place, post in enumerate(posts) if isinstance(post, Operand)]
             given = {Argument.post_op(place): value for place, value in zip(places, operands, strict=True)}
             planner.emit(made, {Argument.SRC: planner.view(state, seen), Argument.DST: target, **given})
-        rows, few = Desc.plain((1, self._directions, size)), Desc.plain((1, self._directions, 1))
         found = planner.new(Desc.plain(rows.dims, Element.U8))
         scale, zero = planner.view(scale, few), planner.view(zero, few)
         self._combined(
@@ -253,7 +262,10 @@ class _Layer:
             weights = planner.value(name)
             held = Desc.any(weights.dims, Element.S8)
             scaling = Scaling({}, {Argument.WEIGHTS: (0, 1)} if zero else {})
-            made = planner.make_heavy(lambda: primitives.matmul(source, held, None, target, (), scaling), work)  # noqa: B023
+            made = planner.make_heavy(
+                lambda: primitives.matmul(source, held, None, target, (), scaling, few_rows=batch <= _FEW),  # noqa: B023
+                work,
+            )
             threads = planner.count
             given = {Argument.WEIGHTS: planner.in_layout(weights, made.arguments[Argument.WEIGHTS])}
             if zero:
