@@ -59,7 +59,7 @@ def test_a_row_of_zeros(tiny: float) -> None:
 
 
 def test_halves_go_to_even_numbers() -> None:
-    """As the definition rounds, with a scale of 1."""
+    """Rounding is that of the definition, here with a scale of 1."""
     x = np.array([[0.5, 1.5, 2.5, 3.5, -0.5, -1.5, -2.5, -100.0, 155.0]], np.float32)
     found, scale, zero = _run(x)
     assert (scale[0], zero[0]) == (1, 100)

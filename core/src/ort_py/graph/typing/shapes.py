@@ -20,6 +20,7 @@ from ort_py.dtypes import OptionalType, SequenceType, SparseTensorType, TensorTy
 from ort_py.errors import InconsistentGraph, InvalidGraph, Location
 from ort_py.graph.checking.schema import SchemaRegistry
 from ort_py.graph.ir import Graph, Model, Node, Value, graph_inputs, walk
+from ort_py.graph.typing.demanded_ranks import demanded_types
 from ort_py.graph.typing.inference import can_infer, run_inference
 from ort_py.graph.typing.inference_gaps import gap_types
 from ort_py.graph.typing.misread import is_misread
@@ -140,7 +141,7 @@ class _Inference:
         for _ in range(_ROUNDS):
             merged = self._merge(found)
             more = {value: known for value, known in merged.items() if found.get(value) != known and _is_read(value)}
-            for value, known in (self._ask_contributed() | self._fill_gaps()).items():
+            for value, known in (self._ask_contributed() | self._fill_gaps() | self._ask_readers()).items():
                 merged[value] = more[value] = self._answers[value] = known
             given_types, before = given_types | more, given_types
             news = [value for value, known in more.items() if before.get(value) != known]
@@ -269,6 +270,12 @@ class _Inference:
                 better = merge_types(known, value.type, sizes=True) if value is not None else None
                 if value is not None and better is not None and better != value.type:
                     value.type = answers[value] = better
+        return answers
+
+    def _ask_readers(self) -> dict[Value, ValueType]:
+        answers: dict[Value, ValueType] = {}
+        for graph in walk(self._model.graph):
+            answers |= demanded_types(graph)
         return answers
 
     def _warn(self, merged: Mapping[Value, ValueType]) -> None:
