@@ -39,6 +39,8 @@ LAYERS = (
         "bytecode",
         "bytecode_writing",
         "onnx_parts",
+        "onnx_operators",
+        "onnx_operator_records",
     },
     {"platform"},
     {"contracts", "hooks"},

@@ -246,6 +246,7 @@ def _takes(finder: Any, name: str, path: Iterable[str]) -> bool:
 
 _archives: list[BytecodeArchive] = []
 _codes: dict[str, CodeType] = {}
+_others: list[Callable[[], None]] = []
 
 
 def compiled(source: str) -> CodeType:
@@ -268,9 +269,21 @@ def open_archive(package: ModuleSpec | None) -> None:
     _archives[0].serve()
 
 
-def close_archive() -> Callable[[], None] | None:
-    """Serve no more modules, once a process has imported most of what it needs: see `BytecodeArchive.close`."""
+def write_later(write: Callable[[], None]) -> None:
+    """Write another file that lies beside the ``.pyc`` of this package when the archive would be written."""
+    if not sys.dont_write_bytecode:
+        _others.append(write)
+
+
+def close_archive() -> list[Callable[[], None]]:
+    """Serve no more modules, once a process has imported most of what it needs.
+
+    Returns:
+        Functions that write what the next process reads, for another thread: see `BytecodeArchive.close`.
+    """
     try:
-        return _archives.pop().close()
+        write = _archives.pop().close()
     except IndexError:  # closed before, perhaps by another thread just now
-        return None
+        write = None
+    others, _others[:] = _others[:], []
+    return [*([] if write is None else [write]), *others]

@@ -2,8 +2,9 @@
 
 Importing the package `onnx` takes three times as long as these two parts of it, because it also imports its tools and,
 for its version, the standard library's mail and archives. Here the parts are loaded under their own names, as the
-package would load them, so that they exist once in a process. The package is imported when anything else of it is used.
-A program that imports it later finds the parts loaded, as its attributes too.
+package would load them, so that they exist once in a process: the messages at once, the library when it is asked for,
+which most sessions do without. The package is imported when anything else of it is used. A program that imports it
+later finds the parts loaded, as its attributes too.
 
 Modules that a session needs import `onnx` from here; everything else imports the package. A leaf.
 """
@@ -12,12 +13,13 @@ from __future__ import annotations
 
 import os
 import sys
+from functools import cache, cached_property
 from importlib import _bootstrap, import_module
 from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
 from types import ModuleType, SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
-__all__ = ["onnx"]
+__all__ = ["native_file", "onnx"]
 
 _MESSAGES, _NATIVE = "onnx.onnx_ml_pb2", "onnx.onnx_cpp2py_export"
 _UNUSED = "google.protobuf.internal.python_message"
@@ -28,18 +30,29 @@ class _Parts:
     """What a session uses of onnx, by the names that it has in the package."""
 
     def __init__(self) -> None:
-        if "onnx" in sys.modules or not _load_parts():
+        if "onnx" in sys.modules or not _load_messages():
             import_module("onnx")
         self._messages: Any = sys.modules[_MESSAGES]
-        self.onnx_cpp2py_export: Any = sys.modules[_NATIVE]
+
+    @cached_property
+    def onnx_cpp2py_export(self) -> Any:
+        """The native library."""
+        if _NATIVE not in sys.modules:
+            folder = _folder()
+            if folder is None or not _load(_NATIVE, folder):
+                import_module("onnx")
+        return sys.modules[_NATIVE]
+
+    @cached_property
+    def defs(self) -> SimpleNamespace:
+        """The library's table of operators; `ort_py.onnx_operators` has what sessions ask about them."""
         native = self.onnx_cpp2py_export.defs
-        self.defs = SimpleNamespace(
+        return SimpleNamespace(
             OpSchema=native.OpSchema,
             SchemaError=native.SchemaError,
             get_all_schemas_with_history=native.get_all_schemas_with_history,
             get_schema=native.get_schema,
             has=native.has_schema,
-            onnx_opset_version=lambda: native.schema_version_map()[""][1],
         )
 
     def __getattr__(self, name: str) -> Any:
@@ -79,25 +92,49 @@ class _Later(ModuleType):
         return getattr(import_module(self.__name__), name)
 
 
-def _load_parts() -> bool:
-    """Load the messages and the native library; False where this onnx or this interpreter is not as expected."""
+def native_file() -> str | None:
+    """The file of the native library, whether it is loaded or not; None where it is not found."""
+    loaded = sys.modules.get(_NATIVE)
+    if loaded is not None:
+        return loaded.__file__
+    folder = _folder()
+    spec = None if folder is None else PathFinder.find_spec(_NATIVE, [folder])
+    return None if spec is None else spec.origin
+
+
+@cache
+def _folder() -> str | None:
+    """The package's folder; None where this onnx or this interpreter is not as expected."""
     package = PathFinder.find_spec("onnx")
-    lock, load = (getattr(_bootstrap, name, None) for name in ("_ModuleLockManager", "_load"))
-    if package is None or not isinstance(package.loader, SourceFileLoader) or lock is None or load is None:
+    able = hasattr(_bootstrap, "_ModuleLockManager") and hasattr(_bootstrap, "_load")
+    if package is None or not isinstance(package.loader, SourceFileLoader) or not able:
+        return None
+    return os.path.dirname(package.loader.path)
+
+
+def _load(name: str, folder: str) -> bool:
+    """Load one part, as the package would; False where it is not there."""
+    spec = PathFinder.find_spec(name, [folder])
+    if spec is None:
         return False
-    folder = [os.path.dirname(package.loader.path)]
-    specs = [spec for name in (_MESSAGES, _NATIVE) if (spec := PathFinder.find_spec(name, folder)) is not None]
-    if len(specs) < 2:
+    machinery: Any = _bootstrap
+    # Another thread may import the package, and the library must not be loaded twice.
+    with machinery._ModuleLockManager(name):
+        if name not in sys.modules:
+            machinery._load(spec)
+    return True
+
+
+def _load_messages() -> bool:
+    """Load the messages; False where that takes the package."""
+    folder = _folder()
+    if folder is None or PathFinder.find_spec(_NATIVE, [folder]) is None:
         return False
     sys.meta_path.insert(0, _Completion())
     internal, _, name = _UNUSED.rpartition(".")
     if _UNUSED not in sys.modules:
         setattr(import_module(internal), name, _Later(_UNUSED))
-    for spec in specs:
-        with lock(spec.name):  # another thread may import the package, and the library must not be loaded twice
-            if spec.name not in sys.modules:
-                load(spec)
-    return True
+    return _load(_MESSAGES, folder)
 
 
 if TYPE_CHECKING:

@@ -51,7 +51,7 @@ def open_engine(
         opened, options, providers, provider_options = open_compiled(given, options, providers, provider_options)
     recipe = recipe_of(given, options, providers, provider_options, fallback_enabled=fallback_enabled)
     engine = Engine(opened, recipe, session_id or os.urandom(6).hex(), make_runner, store)
-    if (write := close_archive()) is not None:
+    for write in close_archive():
         process_queue().add(write)
     return engine
 

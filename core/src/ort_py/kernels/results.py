@@ -125,7 +125,7 @@ def _shapes(node: NodeSpec, inputs: Sequence[Any]) -> list[Sequence[int | None] 
     if known is not None:
         return list(known)
     unknown: list[Sequence[int | None] | None] = [None] * len(node.outputs)
-    from ort_py.graph.typing.inference import can_infer  # it needs the onnx package, which restored sessions do without
+    from ort_py.graph.typing.inference_guard import can_infer  # restored sessions do without
 
     opset = node.opset_version
     if not can_infer(node.op_type, node.domain, opset):

@@ -108,7 +108,7 @@ def test_what_is_no_model_is_an_error() -> None:
 def test_without_a_python_to_start_nothing_is_inferred(monkeypatch: pytest.MonkeyPatch) -> None:
     """An embedded interpreter cannot start a process: types come from schemas and declarations alone."""
     monkeypatch.setattr(sys, "executable", "")
-    text = "g (float[2, 3] x) => (float[a, b] y) { t = Flatten(x) y = Cast<to = 1>(t) }"
+    text = "g (float[2, 3] x) => (float[a, b] y) { t = Celu(x) y = Cast<to = 1>(t) }"
     model = load_model(model_from_text(text).SerializeToString(), limits=ISOLATED)
     infer_types(model)
     inner, result = _types(model)

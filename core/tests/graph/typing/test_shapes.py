@@ -304,7 +304,7 @@ def test_deep_nesting_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
             y = If(c) <then_branch = t () => (float[2] p) {
                     o = If(c) <then_branch = tt () => (float[2] i) { i = Neg(x) },
                                else_branch = te () => (float[2] j) { j = Abs(x) }>
-                    p = Exp(o)
+                    p = Celu(o)
                 }, else_branch = e () => (float[2] q) { q = Abs(x) }>
         }"""
     )

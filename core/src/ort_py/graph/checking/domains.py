@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ort_py.onnx_parts import onnx
+from ort_py.onnx_operators import newest_opsets
 
 WELL_KNOWN: Mapping[str, int] = {
     "com.microsoft": 1,
@@ -30,7 +30,7 @@ def normalised(domain: str) -> str:
 
 def onnx_domains() -> Mapping[str, int]:
     """Domains that the installed onnx defines, each with its newest opset."""
-    return {domain: newest for domain, (_, newest) in onnx.onnx_cpp2py_export.defs.schema_version_map().items()}
+    return newest_opsets()
 
 
 def newest_opset(domain: str) -> int | None:

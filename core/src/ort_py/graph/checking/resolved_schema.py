@@ -1,7 +1,7 @@
 """One operator version, in one form whether ONNX defines it or a plug-in does.
 
 `schema` finds these records, `validate` checks nodes against them, planners read the counts and defaults. Only this
-module knows how onnx spells its schemas.
+module knows how onnx spells its types.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from ort_py.contracts.schema import OperatorSchema, TypeFunction
 from ort_py.dtypes import DataType, MapType, OptionalType, SequenceType, SparseTensorType, TensorType, ValueType
 from ort_py.graph.ir import Graph, Node, Value
 from ort_py.lazy_dataclass import dataclass
+from ort_py.onnx_operators import Parameter, find
 from ort_py.onnx_parts import onnx
 
-_UNBOUNDED = 2**31 - 1
 _TYPES = (TensorType, SparseTensorType, SequenceType, OptionalType, MapType)
 
 
@@ -140,11 +140,8 @@ def pairs(values: list[Value | None], formals: tuple[Formal, ...]) -> list[tuple
 
 @cache
 def from_onnx(op_type: str, domain: str, opset: int) -> ResolvedSchema | None:
-    try:
-        schema = onnx.defs.get_schema(op_type, opset, domain)
-    except onnx.defs.SchemaError:
-        return None
-    return _converted(op_type, domain, schema.since_version)
+    operator = find(op_type, domain, opset)
+    return None if operator is None else _converted(op_type, domain, operator.since_version)
 
 
 _FIELDS = {1: "f", 2: "i", 3: "s", 4: "t", 6: "floats", 7: "ints", 8: "strings"}
@@ -153,42 +150,39 @@ _FIELDS = {1: "f", 2: "i", 3: "s", 4: "t", 6: "floats", 7: "ints", 8: "strings"}
 
 @cache
 def _converted(op_type: str, domain: str, since_version: int) -> ResolvedSchema:
-    """One record for all opsets with the same schema. Keyed by version: onnx makes a new object for each request."""
-    schema: Any = onnx.defs.get_schema(op_type, since_version, domain)  # the stub lacks half of its attributes
+    """One record for all opsets with the same schema."""
+    operator = find(op_type, domain, since_version)
+    assert operator is not None  # `from_onnx` found it
     attributes: dict[str, AttributeSpec] = {}
-    for name, attribute in schema.attributes.items():
-        given = onnx.AttributeProto.FromString(attribute._default_value)
+    for name, kind, _, required, content in operator.attributes:
+        given = onnx.AttributeProto.FromString(content)
         default = _python(getattr(given, _FIELDS[given.type])) if given.type else None
-        attributes[name] = AttributeSpec(attribute.type.name, attribute.required, default)
+        attributes[name] = AttributeSpec(kind, required, default)
     return ResolvedSchema(
         op_type,
         domain,
         since_version,
-        inputs=tuple(_from_onnx_formal(formal) for formal in schema.inputs),
-        outputs=tuple(_from_onnx_formal(formal) for formal in schema.outputs),
-        max_inputs=None if schema.max_input >= _UNBOUNDED else schema.max_input,
-        max_outputs=None if schema.max_output >= _UNBOUNDED else schema.max_output,
+        inputs=tuple(map(_from_onnx_formal, operator.inputs)),
+        outputs=tuple(map(_from_onnx_formal, operator.outputs)),
+        max_inputs=operator.max_inputs,
+        max_outputs=operator.max_outputs,
         attributes=attributes,
-        types={
-            constraint.type_param_str: frozenset(map(canonical_type, constraint.allowed_type_strs))
-            for constraint in schema.type_constraints
-        },
-        has_function=bool(schema.function_opset_versions or schema.context_dependent_function_opset_versions),
-        deterministic=schema.node_determinism != onnx.defs.OpSchema.NodeDeterminism.NonDeterministic,
+        types={variable: frozenset(map(canonical_type, allowed)) for variable, allowed in operator.types},
+        has_function=operator.has_body,
+        deterministic=operator.deterministic,
         # What ONNX withdrew from its first version on was valid when models were written, and onnxruntime runs it.
-        deprecated=schema.deprecated and onnx.defs.has(op_type, since_version - 1, domain),
+        deprecated=operator.deprecated and find(op_type, domain, since_version - 1) is not None,
     )
 
 
-def _from_onnx_formal(formal: Any) -> Formal:
-    option = formal.option.name
+def _from_onnx_formal(formal: Parameter) -> Formal:
     return Formal(
         formal.name,
-        canonical_type(formal.type_str) if "(" in formal.type_str else formal.type_str,
-        optional=option == "Optional",
-        variadic=option == "Variadic",
-        homogeneous=formal.is_homogeneous,
-        min_count=formal.min_arity,
+        canonical_type(formal.type) if "(" in formal.type else formal.type,
+        optional=formal.optional,
+        variadic=formal.variadic,
+        homogeneous=formal.homogeneous,
+        min_count=formal.min_count,
     )
 
 

@@ -14,6 +14,7 @@ from ort_py.errors import InvalidArgument, InvalidGraph, operator_title
 from ort_py.graph.checking.domains import WELL_KNOWN, newest_opset, normalised, onnx_domains
 from ort_py.graph.checking.resolved_schema import ResolvedSchema, from_contributed, from_onnx
 from ort_py.graph.ir import Node
+from ort_py.onnx_operators import defined
 from ort_py.onnx_parts import onnx
 from ort_py.suggestions import close_names
 
@@ -51,7 +52,7 @@ class SchemaRegistry:
         for schema in schemas:
             domain = normalised(schema.domain)
             title = operator_title(schema.op_type, domain)
-            if onnx.defs.has(schema.op_type, domain):
+            if defined(schema.op_type, domain):
                 raise InvalidArgument(
                     f"A schema is contributed for {title}, which ONNX defines.",
                     why="only the ONNX specification defines its operators",
@@ -75,7 +76,7 @@ class SchemaRegistry:
         key = (op_type, normalised(domain), opset)
         if key not in self._found:
             # Operators that ONNX defines cannot be contributed.
-            schema = None if onnx.defs.has(op_type, key[1]) else self.contributed(*key)
+            schema = None if defined(op_type, key[1]) else self.contributed(*key)
             self._found[key] = from_onnx(*key) if schema is None else from_contributed(schema)
         return self._found[key]
 

@@ -16,9 +16,9 @@ from ort_py.contracts.graph_view import GraphView
 from ort_py.dtypes import TensorType, ValueType
 from ort_py.graph.checking.schema import SchemaRegistry
 from ort_py.graph.ir import Graph, Node, Value
-from ort_py.graph.typing.inference import can_infer
 from ort_py.graph.typing.inference_gaps import gap_types
-from ort_py.graph.typing.onnx_types import infer_onnx_node
+from ort_py.graph.typing.inference_guard import can_infer
+from ort_py.graph.typing.standard_types import standard_types
 from ort_py.graph.view import ModelGraphView
 from ort_py.graph.weights.weight_store import WeightStore, process_store
 
@@ -35,7 +35,7 @@ def _schemas() -> SchemaRegistry:
 
 def _infer(node: Node) -> list[ValueType | None]:
     known = can_infer(node.op_type, node.domain, node.opset_version)
-    return infer_onnx_node(node) if known else gap_types(node)
+    return standard_types(node) if known else gap_types(node)
 
 
 def function_graph(

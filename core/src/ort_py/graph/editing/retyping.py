@@ -16,8 +16,8 @@ from ort_py.graph.editing.edit_state import EditState
 from ort_py.graph.editing.fusing import types_of
 from ort_py.graph.editing.positions import Rank
 from ort_py.graph.ir import Graph, Node, Value
+from ort_py.graph.typing.contents import Contents
 from ort_py.graph.typing.node_types import infer_node
-from ort_py.graph.typing.onnx_types import Contents
 from ort_py.graph.typing.shape_walk import follow_shapes
 from ort_py.logs import lazy_logger
 

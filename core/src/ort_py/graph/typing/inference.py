@@ -8,14 +8,13 @@ is nested too deep for it is left out.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import field
-from functools import cache
 
 import numpy as np
 
-from ort_py.dtypes import DataType, TensorType, ValueType, data_type_of, nbytes_of
+from ort_py.dtypes import TensorType, ValueType, data_type_of
 from ort_py.errors import OrtPyError
-from ort_py.graph.ir import Graph, Model, Node, Value, Weight, walk
+from ort_py.graph.ir import Graph, Model, Node, Value, walk
+from ort_py.graph.typing.contents import SMALL, follows_data
 from ort_py.graph.typing.inference_guard import (
     BOUNDED_EXPAND,
     MOST_AXES,
@@ -24,11 +23,11 @@ from ort_py.graph.typing.inference_guard import (
     may_be_negative,
     node_fault,
 )
+from ort_py.graph.typing.inferred import Inferred
 from ort_py.graph.typing.misread import is_misread
 from ort_py.graph.typing.native_inference import InferenceError, infer_shapes
 from ort_py.graph.writing.protos import fill_tensor, type_from_proto, value_info
-from ort_py.graph.writing.serialize import SMALL, GraphWriter, new_proto
-from ort_py.lazy_dataclass import dataclass
+from ort_py.graph.writing.serialize import GraphWriter, new_proto
 from ort_py.logs import lazy_logger
 from ort_py.onnx_parts import onnx
 
@@ -38,36 +37,6 @@ _DEEPEST = 28
 """Levels of nested graphs: protobuf reads messages nested up to 100 deep, and each level takes three."""
 
 _FIRST_SLICE_WITH_INPUTS = 10
-
-_FOLLOWED = frozenset({DataType.INT64, DataType.INT32, DataType.FLOAT, DataType.DOUBLE, DataType.BOOL})
-
-
-@dataclass(slots=True)
-class Inferred:
-    """The result of inference.
-
-    Attributes:
-        errors: Contradictions, as ONNX words them.
-    """
-
-    types: dict[Value, ValueType] = field(default_factory=dict)
-    errors: tuple[str, ...] = ()
-
-
-@cache
-def can_infer(op_type: str, domain: str, opset: int) -> bool:
-    """Return whether ONNX can infer the types of the operator's outputs."""
-    if not onnx.defs.has(op_type, opset, domain) or (op_type in UNSAFE and not domain):
-        return False
-    schema = onnx.defs.get_schema(op_type, opset, domain)
-    # The body of MeanVarianceNormalization has a Constant that onnx's own inference calls malformed.
-    has_body = bool(getattr(schema, "has_function", False)) and op_type != "MeanVarianceNormalization"
-    return bool(schema.has_type_and_shape_inference_function) or has_body
-
-
-def follows_data(weight: Weight) -> bool:
-    """Return whether a constant is small and numeric, so that shapes may depend on it."""
-    return weight.data_type in _FOLLOWED and nbytes_of(weight.data_type, weight.shape) <= SMALL
 
 
 def _is_computed(node: Node) -> bool:
@@ -187,15 +156,7 @@ class _StandInWriter(GraphWriter):
 
 
 def run_inference(graph: Graph, given_types: Mapping[Value, ValueType], *, strict: bool) -> Inferred:
-    """Infer the types of all values of a graph, nested graphs included.
-
-    ONNX does not look into graphs that operators of other domains hold; such a graph is asked about by itself.
-
-    Args:
-        graph: The main graph of a model, or a nested one.
-        given_types: Types to start from: those of the graph's inputs, of captured values, and of others that are known.
-        strict: Collect contradictions too; needs a second run if there are any.
-    """
+    """Infer the types of all values of a graph by ONNX; see `inferred.infer_graph`."""
     model = graph.model
     proto = new_proto(model)
     writer = _StandInWriter(model, proto, given_types)

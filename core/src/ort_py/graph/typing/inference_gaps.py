@@ -15,7 +15,7 @@ from ort_py.errors import InvalidArgument
 from ort_py.graph.ir import Node
 from ort_py.graph.typing.inference_guard import UNSAFE
 from ort_py.graph.typing.misread import is_misread, misread_type
-from ort_py.onnx_parts import onnx
+from ort_py.onnx_operators import Parameter, find
 
 _LIKE_FIRST_INPUT = frozenset(
     {"Abs", "Add", "BatchNormalization", "Ceil", "Clip", "Div", "Dropout", "Elu", "Exp", "Floor", "GroupNormalization"}
@@ -36,44 +36,38 @@ def gap_types(node: Node) -> list[ValueType | None]:
     Args:
         node: A node with an operator of any domain, whose inputs have their types.
     """
-    opset = node.opset_version
-    if not onnx.defs.has(node.op_type, opset, node.domain):
+    operator = find(node.op_type, node.domain, node.opset_version)
+    if operator is None:
         return [None] * len(node.outputs)
-    schema = onnx.defs.get_schema(node.op_type, opset, node.domain)
     bound: dict[str, ValueType] = {}
     for index, value in enumerate(node.inputs):
-        formal = _formal(schema.inputs, index)
+        formal = _formal(operator.inputs, index)
         if formal is not None and value is not None and value.type is not None:
-            bound.setdefault(formal.type_str, value.type)
+            bound.setdefault(formal.type, value.type)
     types: list[ValueType | None] = []
     for index in range(len(node.outputs)):
-        formal = _formal(schema.outputs, index)
+        formal = _formal(operator.outputs, index)
         types.append(None if formal is None else _element(formal, bound))
     if types and is_misread(node):
         types = [misread_type(node, known) for known in types]
-    elif types and (not schema.has_type_and_shape_inference_function or node.op_type in UNSAFE):
+    elif types and (not operator.has_inference or node.op_type in UNSAFE):
         types[0] = _shaped(node, types[0])
     return types
 
 
-def _formal(
-    formals: Sequence[onnx.defs.OpSchema.FormalParameter], index: int
-) -> onnx.defs.OpSchema.FormalParameter | None:
-    if not formals or (
-        index >= len(formals) and formals[-1].option != onnx.defs.OpSchema.FormalParameterOption.Variadic
-    ):
+def _formal(formals: Sequence[Parameter], index: int) -> Parameter | None:
+    if not formals or (index >= len(formals) and not formals[-1].variadic):
         return None
     formal = formals[min(index, len(formals) - 1)]
-    return formal if formal.is_homogeneous else None
+    return formal if formal.homogeneous else None
 
 
-def _element(formal: onnx.defs.OpSchema.FormalParameter, bound: dict[str, ValueType]) -> ValueType | None:
-    if formal.type_str in bound:
-        known = bound[formal.type_str]
+def _element(formal: Parameter, bound: dict[str, ValueType]) -> ValueType | None:
+    if formal.type in bound:
+        known = bound[formal.type]
         return replace(known, shape=None) if isinstance(known, TensorType) else None
-    allowed = list(formal.types)
     try:
-        return parse_value_type(allowed[0]) if len(allowed) == 1 else None
+        return parse_value_type(formal.only) if formal.only else None
     except InvalidArgument:
         return None
 

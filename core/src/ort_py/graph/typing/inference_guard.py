@@ -9,11 +9,14 @@ is left to another process.
 
 from __future__ import annotations
 
+from functools import cache
+
 import numpy as np
 
 from ort_py.dtypes import TensorType, ValueType
 from ort_py.graph.ir import Node
 from ort_py.graph.typing.misread import windows
+from ort_py.onnx_operators import find
 
 UNSAFE = frozenset({"GatherND"})
 """Operators that are never shown to onnx: it indexes with sizes that other nodes computed. See `inference_gaps`."""
@@ -41,6 +44,16 @@ _GIVEN_SIZES = frozenset({"CenterCropPad", "Expand", "Pad", "Resize", "RoiAlign"
 _SIZES = ("output_height", "output_width", "pads", "scales", "split")
 
 _UNBOUNDED = frozenset({"MaxUnpool", "STFT"})
+
+
+@cache
+def can_infer(op_type: str, domain: str, opset: int) -> bool:
+    """Return whether ONNX can infer the types of the operator's outputs."""
+    operator = find(op_type, domain, opset)
+    if operator is None or (op_type in UNSAFE and not domain):
+        return False
+    # The body of MeanVarianceNormalization has a Constant that onnx's own inference calls malformed.
+    return operator.has_inference or (operator.has_function and op_type != "MeanVarianceNormalization")
 
 
 def may_be_negative(node: Node, known: ValueType | None = None) -> bool:

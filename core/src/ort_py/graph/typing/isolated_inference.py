@@ -16,6 +16,7 @@ from pathlib import Path
 
 from ort_py.errors import InconsistentGraph
 from ort_py.graph.typing import inference_child as child
+from ort_py.graph.typing.native_inference import InferenceError
 from ort_py.limits import Budget
 from ort_py.onnx_parts import onnx
 from ort_py.platform.forks import ProcessLock
@@ -42,7 +43,7 @@ def infer_shapes(data: bytes, *, strict: bool, budget: Budget) -> bytes:
         The model with the types of its values.
 
     Raises:
-        InferenceError: The model contradicts itself; onnx's own class.
+        InferenceError: The model contradicts itself.
         ValueError: Inference failed otherwise.
         InconsistentGraph: Inference ended its process.
         LimitError: The time for loading is over.
@@ -65,7 +66,7 @@ def infer_shapes(data: bytes, *, strict: bool, budget: Budget) -> bytes:
         )
     kind, result = answer
     if kind == child.CONTRADICTION:
-        raise onnx.onnx_cpp2py_export.shape_inference.InferenceError(result.decode())
+        raise InferenceError(result.decode())
     if kind == child.FAILED:
         raise ValueError(result.decode())
     return result

@@ -12,8 +12,9 @@ from ort_py.onnx_parts import onnx
 
 _LOG = lazy_logger(__name__)
 
-native = onnx.onnx_cpp2py_export.shape_inference
-InferenceError = native.InferenceError
+
+class InferenceError(Exception):
+    """A model contradicts itself; the message is onnx's."""
 
 
 class InferenceUnavailable(Exception):
@@ -37,7 +38,11 @@ def infer_shapes(data: bytes, *, strict: bool, budget: Budget, isolated: bool = 
     """
     budget.check_time()
     if not (isolated or budget.limits.isolated_inference):
-        return onnx.ModelProto.FromString(native.infer_shapes(data, False, strict, False))
+        native = onnx.onnx_cpp2py_export.shape_inference
+        try:
+            return onnx.ModelProto.FromString(native.infer_shapes(data, False, strict, False))
+        except native.InferenceError as error:
+            raise InferenceError(str(error)) from None
     from ort_py.graph.typing import isolated_inference  # few sessions need it
 
     if not isolated_inference.available():

@@ -1,7 +1,7 @@
 """Types of one node's outputs from its inputs' types, for any operator that can be typed.
 
-Used by `shapes` for nodes one by one, and by `edit` for new nodes. ONNX's own operators are asked through `onnx_types`,
-contributed ones through their schema, the few that are left through `inference_gaps`.
+Used by `shapes` for nodes one by one, and by `edit` for new nodes. ONNX's own operators are typed by
+`standard_types`, contributed ones through their schema, the few that are left through `inference_gaps`.
 """
 
 from __future__ import annotations
@@ -11,9 +11,10 @@ from ort_py.dtypes import ValueType
 from ort_py.errors import OrtPyError, PluginError
 from ort_py.graph.checking.schema import SchemaRegistry
 from ort_py.graph.ir import Node
-from ort_py.graph.typing.inference import can_infer
+from ort_py.graph.typing.contents import Contents, constant_contents
 from ort_py.graph.typing.inference_gaps import gap_types
-from ort_py.graph.typing.onnx_types import Contents, constant_contents, infer_onnx_node
+from ort_py.graph.typing.inference_guard import can_infer
+from ort_py.graph.typing.standard_types import standard_types
 from ort_py.graph.view import node_spec
 
 
@@ -50,6 +51,6 @@ def infer_node(
         PluginError: The `infer` of a contributed schema broke.
     """
     if can_infer(node.op_type, node.domain, node.opset_version):
-        return infer_onnx_node(node, contents)
+        return standard_types(node, contents)
     infer = type_function(node, schemas)
     return contributed_types(node, infer) if infer is not None else gap_types(node)

@@ -1,12 +1,12 @@
 """Types of one node's outputs from its inputs' types, as ONNX's own inference gives them.
 
-Used by `node_types`, which also asks plug-ins, and by `function_views`, which does not. Operators that inference cannot
-be trusted with go to `inference_gaps`. Each kind of node is inferred once for a model, however often that repeats it.
+Used by `standard_types`. Operators that inference cannot be trusted with go to `inference_gaps`. Each kind of
+node is inferred once for a model, however often that repeats it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Hashable, Mapping
 from typing import Any
 
 import numpy as np
@@ -14,7 +14,7 @@ import numpy as np
 from ort_py.dtypes import ValueType
 from ort_py.errors import InvalidGraph, OrtPyError
 from ort_py.graph.ir import Node, Value
-from ort_py.graph.typing.inference import follows_data
+from ort_py.graph.typing.contents import Contents, constant_contents
 from ort_py.graph.typing.inference_gaps import gap_types
 from ort_py.graph.typing.inference_guard import has_long_target, is_hidden, node_fault
 from ort_py.graph.typing.misread import is_misread
@@ -23,15 +23,6 @@ from ort_py.graph.writing.protos import fill_tensor, fill_type, type_from_proto
 from ort_py.graph.writing.serialize import GraphWriter, new_proto
 from ort_py.limits import Budget
 from ort_py.onnx_parts import onnx
-
-Contents = Callable[[Value], "np.ndarray[Any, Any] | None"]
-"""Gives the content of a value that shapes may depend on, where it is known."""
-
-
-def constant_contents(value: Value) -> np.ndarray[Any, Any] | None:
-    if value.constant and value.weight is not None and follows_data(value.weight):
-        return value.weight.array()
-    return None
 
 
 def infer_onnx_node(node: Node, contents: Contents = constant_contents) -> list[ValueType | None]:

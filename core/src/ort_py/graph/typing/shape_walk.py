@@ -16,8 +16,8 @@ from ort_py.dtypes import DataType, TensorType, ValueType, numpy_dtype
 from ort_py.errors import InvalidGraph, LimitError, ModelLoadCanceled, OrtPyError
 from ort_py.graph.checking.schema import SchemaRegistry
 from ort_py.graph.ir import Graph, Model, Node, Value, walk
+from ort_py.graph.typing.contents import Contents, constant_contents
 from ort_py.graph.typing.node_types import infer_node
-from ort_py.graph.typing.onnx_types import Contents, constant_contents
 from ort_py.graph.typing.shape_data import ShapeData, target_shape
 from ort_py.graph.typing.type_merge import merge_types, shape_conflict
 

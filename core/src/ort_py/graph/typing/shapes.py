@@ -21,8 +21,9 @@ from ort_py.errors import InconsistentGraph, InvalidGraph, Location
 from ort_py.graph.checking.schema import SchemaRegistry
 from ort_py.graph.ir import Graph, Model, Node, Value, graph_inputs, walk
 from ort_py.graph.typing.demanded_ranks import demanded_types
-from ort_py.graph.typing.inference import can_infer, run_inference
 from ort_py.graph.typing.inference_gaps import gap_types
+from ort_py.graph.typing.inference_guard import can_infer
+from ort_py.graph.typing.inferred import infer_graph
 from ort_py.graph.typing.misread import is_misread
 from ort_py.graph.typing.node_types import contributed_types, infer_node, type_function
 from ort_py.graph.typing.shape_walk import MOST_NODES, follow_shapes
@@ -184,7 +185,7 @@ class _Inference:
 
         The first run does not get declarations, so a contradiction there does not come from them.
         """
-        found = run_inference(self._model.graph, given_types, strict=first)
+        found = infer_graph(self._model.graph, given_types, strict=first)
         types, errors = found.types, [*found.errors, *self._infer_bodies(given_types, found.types, first=first)]
         if not first:
             # Started from values in the middle, ONNX gives one made-up name to different sizes.
@@ -212,7 +213,7 @@ class _Inference:
         known = {**given_types, **types} if self._bodies else {}
         for body in self._bodies:
             # From the outside in, so that what a body captures is typed before.
-            found = run_inference(body, known, strict=first)
+            found = infer_graph(body, known, strict=first)
             # Each run makes names up again: one name in two bodies would tie sizes that have nothing in common.
             invented = made_up(found.types.values(), self._own_names)
             inside = {value: rename_dims(one, invented) for value, one in found.types.items()}

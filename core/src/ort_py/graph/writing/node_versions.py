@@ -15,6 +15,7 @@ from ort_py import errors
 from ort_py.contracts.function_body import FunctionBody, NodeTemplate
 from ort_py.graph.ir import Model, Node
 from ort_py.graph.writing.protos import fill_attribute, fill_tensor
+from ort_py.onnx_operators import defined, find, newest_opsets
 from ort_py.onnx_parts import onnx
 
 
@@ -31,7 +32,7 @@ def fill_function(proto: onnx.FunctionProto, body: FunctionBody) -> None:
     for domain, version in opsets.items():
         proto.opset_import.add(domain=domain, version=version)
     if "" not in opsets and any(not node.domain for node in proto.node):
-        proto.opset_import.add(domain="", version=onnx.defs.onnx_opset_version())
+        proto.opset_import.add(domain="", version=newest_opsets()[""])
 
 
 def _constants(proto: onnx.FunctionProto, body: FunctionBody, prefix: str) -> None:
@@ -83,19 +84,15 @@ _FUSED_ELSEWHERE = frozenset({"com.microsoft"})
 @cache
 def since_version(op_type: str, domain: str, opset: int) -> int:
     """Version of the schema that ONNX has in force at an opset; 0 where it has none."""
-    if not onnx.defs.has(op_type, opset, domain):
-        return 0
-    return int(onnx.defs.get_schema(op_type, opset, domain).since_version)
+    operator = find(op_type, domain, opset)
+    return 0 if operator is None else operator.since_version
 
 
 def list_type(node: Node, attribute: str) -> int:
     """``AttributeProto`` type of an attribute according to the schema; 0 where nothing says."""
-    if not onnx.defs.has(node.op_type, node.opset_version, node.domain):
-        return 0
-    declared = onnx.defs.get_schema(node.op_type, node.opset_version, node.domain).attributes.get(attribute)
-    if declared is None:
-        return 0
-    return int(declared.type.value)  # type: ignore[attr-defined]  # the stub does not know that it is an enum
+    operator = find(node.op_type, node.domain, node.opset_version)
+    declared = () if operator is None else operator.attributes
+    return next((number for name, _, number, *_ in declared if name == attribute), 0)
 
 
 class FunctionWriter:
@@ -154,7 +151,7 @@ class FunctionWriter:
         name = self._bodies.get(body)
         if name is None:
             # One called like an operator of ONNX would be taken for it by readers that look at names only.
-            plain = not self._bodies and not onnx.defs.has(node.op_type)
+            plain = not self._bodies and not defined(node.op_type)
             name = node.op_type if plain else f"{node.op_type}_{len(self._bodies)}"
             self._bodies[body] = name
             function = self._proto.functions.add(domain=_FUSED, name=name)

@@ -17,7 +17,7 @@ from ort_py.contracts import (
     TransformContext,
     TransformResult,
 )
-from ort_py.onnx_parts import onnx
+from ort_py.onnx_operators import find, newest_opsets
 
 
 class EliminateDeadCode(GraphTransform):
@@ -37,7 +37,7 @@ class DropUnusedOutputs(RewriteRule):
     op_types = None
 
     def concerns(self, op_type: str, present: Collection[str]) -> bool:
-        return bool(_optional_outputs(op_type, "", onnx.defs.onnx_opset_version()))  # none lost them later
+        return bool(_optional_outputs(op_type, "", newest_opsets()[""]))  # none lost them later
 
     def rewrite(self, node: NodeSpec, graph: GraphEditor, context: TransformContext) -> bool | str:
         if len(node.outputs) < 2:
@@ -63,8 +63,7 @@ class DropUnusedOutputs(RewriteRule):
 @cache
 def _optional_outputs(op_type: str, domain: str, version: int) -> frozenset[int]:
     """Positions of outputs that a node may leave out; the first is never one."""
-    if not onnx.defs.has(op_type, version, domain):
+    operator = find(op_type, domain, version)
+    if operator is None:
         return frozenset()
-    schema = onnx.defs.get_schema(op_type, version, domain)
-    optional = onnx.defs.OpSchema.FormalParameterOption.Optional
-    return frozenset(index for index, output in enumerate(schema.outputs) if index and output.option == optional)
+    return frozenset(index for index, output in enumerate(operator.outputs) if index and output.optional)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from functools import cache
 
 from ort_py.contracts import GraphView, NodeSpec
-from ort_py.onnx_parts import onnx
+from ort_py.onnx_operators import find
 
 
 def is_repeatable(node: NodeSpec) -> bool:
@@ -30,8 +30,5 @@ def holds_graphs(node: NodeSpec) -> bool:
 
 @cache
 def _deterministic(op_type: str, domain: str, version: int) -> bool:
-    if not onnx.defs.has(op_type, version, domain):
-        return False
-    schema = onnx.defs.get_schema(op_type, version, domain)
-    determinism = getattr(schema, "node_determinism")  # noqa: B009 - the stub does not know it
-    return bool(determinism != onnx.defs.OpSchema.NodeDeterminism.NonDeterministic)
+    operator = find(op_type, domain, version)
+    return operator is not None and operator.deterministic

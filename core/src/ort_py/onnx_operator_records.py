@@ -1,0 +1,109 @@
+"""Asking onnx's native library what `ort_py.onnx_operators` tells of operators, and writing that into its file.
+
+Only a process that has no such file imports this.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import marshal
+import os
+from typing import Any
+
+from ort_py.bytecode import hashed
+from ort_py.onnx_operators import HEADER, Operator, Parameter, header
+from ort_py.onnx_parts import onnx
+
+__all__ = ["opsets_of_library", "versions_of", "write_operators"]
+
+_UNBOUNDED = 2**31 - 1
+
+
+def opsets_of_library() -> dict[str, int]:
+    """Domains that the library defines, each with its newest opset."""
+    return {domain: newest for domain, (_, newest) in onnx.onnx_cpp2py_export.defs.schema_version_map().items()}
+
+
+def versions_of(op_type: str, domain: str) -> list[Operator]:
+    """The versions of an operator, oldest first."""
+    found: list[Operator] = []
+    newest = opsets_of_library().get(domain, 0)
+    while newest > 0:
+        try:
+            schema = onnx.defs.get_schema(op_type, newest, domain)
+        except onnx.defs.SchemaError:
+            break
+        found.append(record(schema))
+        newest = schema.since_version - 1
+    return found[::-1]
+
+
+def record(schema: Any) -> Operator:
+    """The record of one schema."""
+    return Operator(
+        schema.name,
+        schema.domain,
+        schema.since_version,
+        schema.deprecated,
+        bool(schema.has_type_and_shape_inference_function),
+        bool(schema.has_function),
+        bool(schema.function_opset_versions or schema.context_dependent_function_opset_versions),
+        schema.node_determinism != onnx.defs.OpSchema.NodeDeterminism.NonDeterministic,
+        None if schema.max_input >= _UNBOUNDED else schema.max_input,
+        None if schema.max_output >= _UNBOUNDED else schema.max_output,
+        tuple(map(_parameter, schema.inputs)),
+        tuple(map(_parameter, schema.outputs)),
+        tuple(
+            (name, one.type.name, int(one.type.value), one.required, one._default_value)
+            for name, one in schema.attributes.items()
+        ),
+        tuple((one.type_param_str, tuple(one.allowed_type_strs)) for one in schema.type_constraints),
+    )
+
+
+def _parameter(formal: Any) -> Parameter:
+    option, allowed = formal.option.name, formal.types
+    return Parameter(
+        formal.name,
+        formal.type_str,
+        next(iter(allowed)) if len(allowed) == 1 else "",
+        option == "Optional",
+        option == "Variadic",
+        formal.is_homogeneous,
+        formal.min_arity,
+    )
+
+
+def write_operators(path: str, library: tuple[object, ...]) -> None:
+    """Write the file with all operators.
+
+    Args:
+        path: The file.
+        library: What tells the library that the operators come from.
+    """
+    operators: dict[tuple[str, str], list[Any]] = {}
+    for schema in onnx.defs.get_all_schemas_with_history():
+        operators.setdefault((schema.domain, schema.name), []).append(_plain(record(schema)))
+    parts: list[bytes] = []
+    places: dict[tuple[str, str], tuple[int, int, bytes]] = {}
+    begin = HEADER
+    for name, versions in operators.items():
+        part = marshal.dumps(sorted(versions, key=lambda one: one[2]))
+        places[name] = (begin, begin + len(part), hashed(part))
+        parts.append(part)
+        begin += len(part)
+    content: Any = (library, opsets_of_library(), places)
+    index = marshal.dumps(content)
+    temporary = f"{path}.{os.getpid()}"
+    try:
+        with open(temporary, "xb") as file:
+            file.writelines([header(begin, begin + len(index), index), *parts, index])
+        os.replace(temporary, path)
+    except OSError:  # a folder that must not be written, a full disk: the next process asks the library, too
+        with contextlib.suppress(OSError):
+            os.remove(temporary)
+
+
+def _plain(value: Any) -> Any:
+    """A record as tuples, the only kind that `marshal` writes."""
+    return tuple([_plain(one) for one in value]) if isinstance(value, tuple) else value

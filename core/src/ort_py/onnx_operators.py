@@ -1,0 +1,199 @@
+"""What the installed onnx defines: each operator in its versions, and the newest opset of each domain.
+
+onnx keeps this in its native library, which fills the table of all operators when it is first asked for one: 12 ms and
+8 MiB in each process. So a process writes what is asked about operators into a file beside the bytecode of this
+package, and later ones read the operators that they need from there. The file counts for the library that it was made
+from, which is told by its place, size and time. Without it the library is asked. `ort_py.onnx_operator_records` asks
+it, and writes the file.
+
+A leaf: it knows what onnx says, and nothing of models.
+"""
+
+from __future__ import annotations
+
+import marshal
+import os
+import sys
+from collections.abc import Mapping
+from functools import cache, partial
+from mmap import ACCESS_READ, mmap
+from typing import Any
+
+from ort_py.bytecode import hashed, intact, write_later
+from ort_py.light_tuple import NamedTuple
+from ort_py.onnx_parts import native_file
+
+__all__ = ["Operator", "Parameter", "defined", "find", "newest_opsets"]
+
+_FORMAT = 1
+"""Raised whenever the fields of the records change."""
+
+HEADER = 24
+"""Bytes before the records: where the index begins, the size of the file, and the hash of the index."""
+
+
+class Parameter(NamedTuple):
+    """A formal input or output.
+
+    Attributes:
+        type: A type, or the name of a type variable.
+        only: The only type that is allowed; ``""`` where there are several.
+        variadic: Whether it stands for any number of values, being the last.
+        homogeneous: Whether all values that it stands for have one type.
+        min_count: Values that a variadic one stands for at least.
+    """
+
+    name: str
+    type: str
+    only: str
+    optional: bool
+    variadic: bool
+    homogeneous: bool
+    min_count: int
+
+
+class Operator(NamedTuple):
+    """One version of an operator. All members are plain data.
+
+    Attributes:
+        deprecated: Whether it must not be used from this version on.
+        has_inference: Whether onnx has a function for the types of its outputs.
+        has_function: As ``OpSchema.has_function``.
+        has_body: Whether onnx defines it by other operators, perhaps depending on its types.
+        deterministic: Whether equal inputs give equal outputs.
+        max_inputs, max_outputs: Counts; None where any number is allowed.
+        attributes: Name, kind, number of the kind, whether it is required, and the default as an ``AttributeProto``.
+        types: Allowed types of each type variable.
+    """
+
+    op_type: str
+    domain: str
+    since_version: int
+    deprecated: bool
+    has_inference: bool
+    has_function: bool
+    has_body: bool
+    deterministic: bool
+    max_inputs: int | None
+    max_outputs: int | None
+    inputs: tuple[Parameter, ...]
+    outputs: tuple[Parameter, ...]
+    attributes: tuple[tuple[str, str, int, bool, bytes], ...]
+    types: tuple[tuple[str, tuple[str, ...]], ...]
+
+
+class OperatorFile:
+    """The file with all operators.
+
+    Args:
+        path: The file. One that is absent, damaged, or made from another library has no operators.
+        library: What tells the library; see `library_key`.
+    """
+
+    def __init__(self, path: str, library: tuple[object, ...]) -> None:
+        self.path, self.library = path, library
+        self.opsets: dict[str, int] | None = None
+        self._places: dict[tuple[str, str], tuple[int, int, bytes]] = {}
+        self._content: mmap | bytes = b""
+        try:
+            with open(path, "rb") as file:
+                content = mmap(file.fileno(), 0, access=ACCESS_READ)
+            index, size = (int.from_bytes(content[at : at + 8], "little") for at in (0, 8))
+            if size != len(content):
+                return
+            made_from, opsets, places = marshal.loads(intact(content, index, size, content[16:HEADER]))  # noqa: S302 - as of a `.pyc`
+            if made_from == library:
+                self.opsets, self._places, self._content = opsets, places, content
+        except (OSError, EOFError, TypeError, ValueError):
+            return
+
+    @property
+    def is_present(self) -> bool:
+        return self.opsets is not None
+
+    def versions(self, op_type: str, domain: str) -> list[Operator] | None:
+        """The versions of an operator, oldest first; None where the file is damaged."""
+        place = self._places.get((domain, op_type))
+        if place is None:
+            return []
+        try:
+            read = marshal.loads(intact(self._content, *place))  # noqa: S302 - as of a `.pyc`
+        except (EOFError, TypeError, ValueError):
+            return None
+        return [_restored(one) for one in read]
+
+
+def _restored(fields: tuple[Any, ...]) -> Operator:
+    found = Operator(*fields)
+    sides = [tuple([Parameter(*one) for one in side]) for side in (found.inputs, found.outputs)]
+    return found._replace(inputs=sides[0], outputs=sides[1])
+
+
+@cache
+def _file() -> OperatorFile | None:
+    """The file of this process; None where the interpreter keeps no bytecode, or the library is not found."""
+    package = getattr(sys.modules.get("ort_py"), "__spec__", None)
+    library = library_key()
+    if package is None or not package.cached or library is None:
+        return None
+    folder, name = os.path.split(package.cached)
+    file = OperatorFile(os.path.join(folder, name.replace("__init__", "operators", 1) + "s"), library)
+    if not file.is_present:
+        write_later(partial(_write, file))
+    return file
+
+
+def _write(file: OperatorFile) -> None:
+    from ort_py.onnx_operator_records import write_operators  # most processes write nothing
+
+    write_operators(file.path, file.library)
+
+
+def library_key() -> tuple[object, ...] | None:
+    """What tells the native library of onnx from another one."""
+    path = native_file()
+    if path is None:
+        return None
+    try:
+        status = os.stat(path)
+    except OSError:
+        return None
+    return (_FORMAT, sys.hexversion, path, status.st_size, status.st_mtime_ns)
+
+
+@cache
+def _versions(op_type: str, domain: str) -> tuple[Operator, ...]:
+    file = _file()
+    found = file.versions(op_type, domain) if file is not None and file.is_present else None
+    if found is None:
+        from ort_py.onnx_operator_records import versions_of  # later processes read them from the file
+
+        found = versions_of(op_type, domain)
+    return tuple(found)
+
+
+@cache
+def find(op_type: str, domain: str, opset: int) -> Operator | None:
+    """The version of an operator that is in force at an opset, a deprecated one included; None if there is none."""
+    return next((one for one in reversed(_versions(op_type, domain)) if one.since_version <= opset), None)
+
+
+def defined(op_type: str, domain: str = "") -> bool:
+    """Return whether onnx defines an operator, in whatever version."""
+    return bool(_versions(op_type, domain))
+
+
+@cache
+def newest_opsets() -> Mapping[str, int]:
+    """Domains that the installed onnx defines, each with its newest opset."""
+    file = _file()
+    if file is not None and file.opsets is not None:
+        return file.opsets
+    from ort_py.onnx_operator_records import opsets_of_library
+
+    return opsets_of_library()
+
+
+def header(index_begin: int, size: int, index: bytes) -> bytes:
+    """The bytes in front of the records."""
+    return b"".join(number.to_bytes(8, "little") for number in (index_begin, size)) + hashed(index)
