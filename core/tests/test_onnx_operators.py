@@ -1,4 +1,4 @@
-"""What onnx defines, read from a file that an earlier process wrote."""
+"""Operators that onnx defines, read from a file that an earlier process wrote."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the installed onnx defines: each operator in its versions, and the newest opset of each domain.
+"""Operators that the installed onnx defines, each in its versions, and the newest opset of each domain.
 
 onnx keeps this in its native library, which fills the table of all operators when it is first asked for one: 12 ms and
 8 MiB in each process. So a process writes what is asked about operators into a file beside the bytecode of this
@@ -150,7 +150,7 @@ def _write(file: OperatorFile) -> None:
 
 
 def library_key() -> tuple[object, ...] | None:
-    """What tells the native library of onnx from another one."""
+    """Place, size and time of the native library, which tell it from another one."""
     path = native_file()
     if path is None:
         return None

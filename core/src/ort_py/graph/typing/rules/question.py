@@ -1,4 +1,4 @@
-"""What a rule is asked: one node with the types of its inputs, and the contents of those that shapes may depend on."""
+"""The question that a rule is asked: one node with the types of its inputs, and the contents of those that shapes may depend on."""
 
 from __future__ import annotations
 
