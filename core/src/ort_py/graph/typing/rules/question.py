@@ -1,4 +1,4 @@
-"""The question that a rule is asked: one node with the types of its inputs, and the contents of those that shapes may depend on."""
+"""The question that a rule is asked: one node with the types of its inputs, and what is known of their contents."""
 
 from __future__ import annotations
 
