@@ -46,6 +46,7 @@ class Budget:
         self.file_bytes = file_bytes
         self.nodes = 0
         self.initializer_bytes = 0
+        self._capped, self._cap = file_bytes, limits.initializer_cap(file_bytes)
         self._written = 0
         self._node_cap = limits.node_cap(0)
         self._clock = clock
@@ -123,7 +124,9 @@ class Budget:
         self.tick()
         self.initializer_bytes += nbytes
         self._check_memory(nbytes, where)
-        allowed = self.limits.initializer_cap(self.file_bytes)
+        if self._capped != self.file_bytes:
+            self._capped, self._cap = self.file_bytes, self.limits.initializer_cap(self.file_bytes)
+        allowed = self._cap
         if allowed is not None and self.initializer_bytes > allowed:
             raise LimitError(
                 f"The model's constants take more than {human_bytes(allowed)}.",

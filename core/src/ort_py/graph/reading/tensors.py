@@ -21,7 +21,7 @@ from ort_py.graph.weights.paging import forget_pages
 from ort_py.graph.weights.unpack import aligned_empty, unpack
 from ort_py.graph.weights.weight_store import WeightStore
 from ort_py.graph.weights.weights import ArrayWeight, FilePart
-from ort_py.limits import Budget, array_bytes, check_allocation
+from ort_py.limits import Budget, check_allocation, unquestioned_elements
 
 _DATA_TYPES = {int(data_type): data_type for data_type in DataType}
 _EXTERNAL = 1  # TensorProto.EXTERNAL
@@ -57,6 +57,7 @@ class TensorReader:
         self.files = files
         self.cut = cut
         self.found: dict[bytes, ArrayWeight] = {}
+        self._unquestioned = unquestioned_elements(budget.limits)
 
     def weight(self, proto: Any, name: str = "") -> Weight:
         """The weight of a ``TensorProto``.
@@ -120,9 +121,10 @@ class TensorReader:
     def _allow(self, data_type: DataType, shape: tuple[int, ...], name: str) -> None:
         if data_type is DataType.STRING:
             return  # bounded by the strings that are there, and the pointers to them are counted below
-        where = Location(value=name)
-        check_allocation(self.budget.limits, shape, data_type, where)
-        self.budget.add_initializer(array_bytes(shape, data_type), where)
+        where, elements = Location(value=name), prod(shape)
+        if elements > self._unquestioned:
+            check_allocation(self.budget.limits, shape, data_type, where)
+        self.budget.add_initializer(elements * numpy_dtype(data_type).itemsize, where)
 
     def _strings(self, proto: Any, shape: tuple[int, ...], name: str) -> Weight:
         count = prod(shape)
@@ -164,7 +166,7 @@ def _from_field(values: np.ndarray[Any, Any], data_type: DataType, shape: tuple[
     elif data_type is DataType.BOOL:
         target[...] = values != 0
     else:
-        target[...] = values.astype(dtype)
+        target[...] = values.astype(dtype, copy=False)
     return target.reshape(shape)
 
 
@@ -184,9 +186,11 @@ def _dims(dims: Any, name: str) -> tuple[int, ...]:
     shape = tuple(dims)
     if len(shape) > _MAX_RANK:
         why = f"rank {len(shape)} is above {_MAX_RANK}"
-    elif any(dim < 0 for dim in shape):
+    elif min(shape, default=0) < 0:
         why = "a dimension is negative"
-    elif prod(dim or 1 for dim in shape) >= 1 << 56:  # NumPy refuses such shapes even where another dimension is 0
+    elif (
+        prod(shape) or prod(dim or 1 for dim in shape)
+    ) >= 1 << 56:  # NumPy refuses such shapes even where another dimension is 0
         why = "no machine can address that many elements"
     else:
         return shape

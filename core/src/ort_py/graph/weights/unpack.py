@@ -7,6 +7,7 @@ one element a byte or more, on a 64-byte boundary. It is independent of protobuf
 from __future__ import annotations
 
 import sys
+from ctypes import addressof, c_char
 from math import prod
 from typing import Any
 
@@ -34,7 +35,7 @@ def aligned_empty(shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray[An
         return np.empty(shape, dtype)
     nbytes = prod(shape) * dtype.itemsize
     buffer = np.empty(nbytes + ALIGNMENT, np.uint8)
-    start = -buffer.ctypes.data % ALIGNMENT
+    start = -addressof(c_char.from_buffer(buffer.data)) % ALIGNMENT  # NumPy's own way takes three times as long
     return buffer[start : start + nbytes].view(dtype).reshape(shape)
 
 

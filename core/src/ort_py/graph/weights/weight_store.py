@@ -11,6 +11,7 @@ import mmap
 import os
 import threading
 from collections.abc import Callable, Iterable, Sequence
+from functools import lru_cache
 from typing import Any, BinaryIO
 from weakref import WeakValueDictionary
 
@@ -201,10 +202,15 @@ class WeightStore:
 
 
 def _content_key(data_type: DataType, shape: tuple[int, ...], parts: Iterable[Any]) -> str:
-    content = blake2b(f"{data_type.onnx_name}{shape}".encode(), digest_size=20)
+    content = blake2b(_type_text(data_type, shape), digest_size=20)
     for part in parts:
         content.update(part)
     return content.hexdigest()
+
+
+@lru_cache(maxsize=1024)
+def _type_text(data_type: DataType, shape: tuple[int, ...]) -> bytes:
+    return f"{data_type.onnx_name}{shape}".encode()
 
 
 def _content(array: np.ndarray[Any, Any]) -> Iterable[Any]:
