@@ -30,7 +30,7 @@ def standard_types(node: Node, contents: Contents = constant_contents) -> list[V
     if node.op_type == "If" and not node.domain:
         with suppress(Uncovered):
             found = joined_types(branches_of(node), _type_of)
-    elif not is_hidden(node) and not is_misread(node) and node_fault(node) is None:
+    elif not (is_misread(node) or (node.attributes and (is_hidden(node) or node_fault(node)))):
         found = ruled_types(node, _type_of, contents)
     if found is not None:
         return found

@@ -22,6 +22,8 @@ def substitute(shape: Shape, bindings: Mapping[str, int]) -> Shape:
 
 def element_conflict(inferred: ValueType, declared: ValueType) -> bool:
     """Return whether two types differ in more than their shapes."""
+    if isinstance(inferred, TensorType) and isinstance(declared, TensorType):
+        return inferred.data_type is not declared.data_type
     return str(inferred) != str(declared)
 
 
@@ -46,7 +48,7 @@ def merge_types(inferred: ValueType | None, declared: ValueType | None, *, sizes
         declared: From the model; None where it says nothing.
         sizes: Believe declared sizes where inference has none; else only ranks, names and element types are taken.
     """
-    if declared is None:
+    if declared is None or inferred == declared:
         return inferred
     if inferred is None:
         return declared if sizes else _without_sizes(declared)

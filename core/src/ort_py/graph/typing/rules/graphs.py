@@ -81,9 +81,9 @@ class _Graphs:
             if node.subgraphs or node.op_type in _ASKED_ABOUT_BODY:
                 raise Uncovered
             return [None] * len(node.outputs)  # ONNX's inference is not asked either
-        if node_fault(node):
+        if node.attributes and node_fault(node):
             raise Uncovered
-        if is_hidden(node):
+        if node.attributes and is_hidden(node):
             return [None] * len(node.outputs)
         if node.op_type == "If":
             return self._branches(node)
