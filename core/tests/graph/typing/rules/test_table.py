@@ -17,7 +17,7 @@ from ort_py.graph.typing.rules.table import rule_of, ruled_types
 from ort_py_kit.graphs import model_from_text
 
 LISTS = """<int64[2] two = {1, 2}, int64[1] one = {1}, int64[1] zero = {0},
-    int64[2] rest = {0, -1}, int64[2] rows = {4, -1}, float scale = {0.5}>"""
+    int64[2] rest = {0, -1}, int64[2] rows = {4, -1}, float scale = {0.5}, float[2] huge = {1e30, 1e30}>"""
 
 COVERED = [
     ("float[N, 3] x, float[3] w", "y = Add(x, w)"),
@@ -55,6 +55,8 @@ LEFT = [
     ("float[N, 6] x, float[5, M] w", "y = MatMul(x, w)"),
     ("float[N, 3, 8, H] x", "y = MaxPool<kernel_shape = [2, 2], ceil_mode = 1>(x)"),
     ("float[N, 6] x", "y = Celu(x)"),
+    ("float[N, 6] x", 'y = Shape<start = "a">(x)'),
+    ("float[N, 6] x, float[2] f", "y = Resize(x, , huge)"),
 ]
 """Nodes that rules leave to ONNX: they contradict their operator, are typed otherwise, or have no rule."""
 

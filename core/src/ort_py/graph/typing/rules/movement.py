@@ -7,6 +7,7 @@ from math import ceil, prod
 from ort_py.dtypes import DataType, Dim, Shape, TensorType, data_type_of
 from ort_py.graph.typing.rules.question import (
     LARGEST,
+    MOST_AXES,
     Answer,
     Question,
     Rule,
@@ -41,7 +42,7 @@ def _listed(question: Question, place: int) -> list[int] | int | None:
     """A list of numbers if it is known, else how many it has, or None."""
     numbers = question.numbers(place)
     shape = question.shape(place)
-    if shape is not None and len(shape) != 1:
+    if (shape is not None and len(shape) != 1) or len(numbers or ()) > MOST_AXES:
         raise Uncovered
     if numbers is not None or shape is None:
         return numbers

@@ -18,6 +18,13 @@ LARGEST = 2**31 - 1
 """Numbers beyond are left to ONNX's inference, which is not shown all of them."""
 
 
+MOST_AXES = 64
+"""Axes that arrays can have."""
+
+MALFORMED = (ArithmeticError, LookupError, TypeError, ValueError)
+"""Exceptions of a rule whose node has attributes or inputs that do not fit the operator."""
+
+
 class Uncovered(Exception):
     """A rule leaves the node to ONNX's inference."""
 
@@ -172,9 +179,6 @@ def broadcast(shapes: Sequence[Shape]) -> Shape:
 
 def unknown_sizes(rank: int) -> Shape:
     """A shape of which only the number of axes is known."""
-    if not 0 < rank <= _MOST_AXES:
+    if not 0 < rank <= MOST_AXES:
         raise Uncovered
     return (None,) * rank
-
-
-_MOST_AXES = 64

@@ -11,7 +11,7 @@ import numpy as np
 
 from ort_py.dtypes import ValueType
 from ort_py.graph.ir import Node, Value
-from ort_py.graph.typing.rules.question import UNKNOWN, Question, Rule, Uncovered, Unknown
+from ort_py.graph.typing.rules.question import MALFORMED, UNKNOWN, Question, Rule, Uncovered, Unknown
 from ort_py.onnx_operators import find
 
 _FAMILIES = {
@@ -81,7 +81,7 @@ def ruled_types(
 
     try:
         answer = rule(Question(node.op_type, version, node.attributes, types, len(node.outputs), content))
-    except Uncovered:
+    except (Uncovered, *MALFORMED):
         return None
     except Unknown:
         return [None] * len(node.outputs)

@@ -130,7 +130,8 @@ def _resize(question: Question) -> Answer:
         return [TensorType(source.data_type, tuple(sizes))]
     if scales is None:
         return [TensorType(source.data_type, unknown_sizes(rank))]
-    if len(scales) != rank or min(scales) < 0:
+    numbers = [size for size in source.shape if isinstance(size, int)]
+    if len(scales) != rank or not all(0 <= scale * max(numbers, default=1) <= LARGEST for scale in scales):
         raise Uncovered
     found: list[Dim] = []
     for size, scale in zip(source.shape, scales, strict=True):
