@@ -54,6 +54,8 @@ def made_with(body: str) -> Shape | None:
         ("f = Expand(two, three) t = Mul(f, ones)", (2, 2, 2)),
         ("p = Slice(s, i0, i1) q = Slice(s, three, three) t = Concat<axis = 0>(p, q)", ("B",)),
         ("p = ConstantOfShape<value = int64[1] {3}>(three) q = ReduceProd(p) t = Concat<axis = 0>(q, i1)", (27, 1)),
+        ("q = ReduceProd<noop_with_empty_axes = 1>(s) t = Add(q, none)", ("B", "S", 8)),
+        ("q = ReduceProd<keepdims = 0, noop_with_empty_axes = 1>(s) t = Concat<axis = 0>(q, i1)", ("B", "S", 8, 1)),
     ],
 )
 def test_shapes_that_follow(body: str, shape: tuple[Dim, ...]) -> None:

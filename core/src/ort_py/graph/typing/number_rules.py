@@ -339,6 +339,8 @@ def _product(node: AnyNode, data: Known) -> Numbers | None:
         or node.attributes.get("axes", (0,)) not in ((0,), (-1,))
     ):
         return None
+    if node.attributes.get("noop_with_empty_axes", 0) and "axes" not in node.attributes:
+        return source
     numbers = [entry for entry in source.entries if isinstance(entry, int)]
     whole = prod(numbers) if len(numbers) == len(source.entries) else None
     return Numbers((whole,), node.attributes.get("keepdims", 1) != 1)
