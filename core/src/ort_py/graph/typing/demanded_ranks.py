@@ -33,7 +33,7 @@ def demanded_types(graph: Graph) -> dict[Value, TensorType]:
         if rule is None or not any(_open(value, graph) is not None for value in node.inputs):
             continue
         if not any(one is not None and (one.uses or one.is_graph_output) for one in node.outputs):
-            continue  # what nobody reads may be left out
+            continue  # a node whose results are not read may be left out
         for place, rank in rule(node).items():
             value = node.inputs[place] if place < len(node.inputs) else None
             known = _open(value, graph)
