@@ -215,10 +215,10 @@ class Planner(LayoutPlanner):
         if left.dims != dims and right.dims == dims and algorithm in {Binary.ADD, Binary.MUL, Binary.MAX, Binary.MIN}:
             left, right = right, left
         if left.dims != dims:
-            # Only the second operand may broadcast: the first is spread by adding it to zeroes.
-            zeroes = self.new(Desc.plain(dims, dtype))
-            self.zero(zeroes)
-            left = self.combine(Binary.ADD, zeroes, left)
+            from ort_py_onednn.lowering.parts import spread  # it is written with planners
+
+            left = self.plain(left)  # only the second operand may broadcast
+            left = spread(self, self.view(left, Desc.plain(left.dims, left.dtype)), dims)
         blocked = right.weight is None and not right.desc.is_plain and right.desc.is_dense
         if left.weight is not None and right.dims == dims and blocked:
             left = self.in_layout(left, right.desc)
