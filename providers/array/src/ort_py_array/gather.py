@@ -163,7 +163,8 @@ def _few_slices(ctx: KernelContext, x: Array, indices: Array) -> Array | None:
     depth = indices.shape[-1]
     if depth > x.ndim or not indices.flags.c_contiguous:  # the result lies as the indices do
         return None
-    ctx.check_allocation((*indices.shape[:-1], *x.shape[depth:]), x.dtype)
+    if indices.size * x.size > LARGE:
+        ctx.check_allocation((*indices.shape[:-1], *x.shape[depth:]), x.dtype)
     try:
         found: Array = x[tuple([indices[..., place] for place in range(depth)])]
     except IndexError:

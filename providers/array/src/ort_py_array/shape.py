@@ -99,6 +99,13 @@ def reshape(ctx: KernelContext) -> KernelCallable:
     if wanted is None:
 
         def run(x: Array, shape: Array) -> Array:
+            if shape.ndim == 1 and 0 < shape.size <= MOST_AXES:
+                sizes = shape.tolist()
+                if 0 not in sizes and min(sizes) >= -1:  # such sizes need no look at the input
+                    try:
+                        return x.reshape(sizes)
+                    except ValueError:
+                        pass  # for its message
             return _reshaped(x, host_ints(shape) or (), allow_zero, where)
 
         return run

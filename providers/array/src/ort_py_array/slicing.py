@@ -84,17 +84,21 @@ def _completed(parts: list[_Ints | None], where: Location) -> dict[int, slice]:
     return _slices(starts, ends or (), axes, (1,) * len(starts) if steps is None else steps, where)
 
 
-def _one_axis(x: Array, parts: list[_Ints | None], where: Location) -> Array:
-    """The commonest form, one axis counted from the front, without the general way's work."""
-    try:
-        (start,), (end,), (axis,), *rest = parts  # type: ignore[misc]  # None and other lengths raise, as is meant
-        (step,) = rest[0] if rest and rest[0] is not None else (1,)
-        if axis >= x.ndim or (step < 0 and start < -1):
-            raise IndexError  # there is no such axis, or the size of the axis counts
-        return x[(*(_WHOLE,) * axis, slice(start, end, step))]
-    except (IndexError, TypeError, ValueError):
-        index = _index(_completed(parts, where), x.shape, where)  # for its message
-        return x[index]
+def _one_axis(x: Array, parts: Sequence[Array | None]) -> Array | None:
+    """The commonest form, a step forward along one axis counted from the front, without the general way's work.
+
+    Returns:
+        None for any other form, and where there is no such axis.
+    """
+    starts, ends, axes, steps = (*parts, None, None)[:4]
+    if starts is None or ends is None or axes is None or not starts.ndim == ends.ndim == axes.ndim == 1:
+        return None
+    if not starts.size == ends.size == axes.size == 1 or not (steps is None or (steps.ndim == 1 and steps.size == 1)):
+        return None
+    axis, step = axes.item(), 1 if steps is None else steps.item()
+    if step <= 0 or not 0 <= axis < x.ndim:
+        return None
+    return x[(*(_WHOLE,) * axis, slice(starts.item(), ends.item(), step))]
 
 
 def slice_ranges(ctx: KernelContext) -> KernelCallable:
@@ -109,10 +113,10 @@ def slice_ranges(ctx: KernelContext) -> KernelCallable:
     def run(x: Array, *parts: Array | None) -> Array:
         slices = known
         if slices is None:
-            given = [host_ints(part) for part in parts]
-            if len(given) > 2 and given[2] is not None and len(given[2]) == 1 and given[2][0] >= 0:
-                return _one_axis(x, given, where)
-            slices = _completed(given, where)
+            found = _one_axis(x, parts)
+            if found is not None:
+                return found
+            slices = _completed([host_ints(part) for part in parts], where)
         index = _index(slices, x.shape, where)
         return x[index] if index else x
 
