@@ -18,8 +18,8 @@ from ort_py.graph.editing.edit_state import EditState
 from ort_py.graph.editing.fusing import types_of
 from ort_py.graph.editing.new_nodes import plain_attribute
 from ort_py.graph.ir import Graph, Node, Value
+from ort_py.graph.typing.contents import constant_contents
 from ort_py.graph.typing.node_types import infer_node
-from ort_py.graph.typing.onnx_types import constant_contents
 from ort_py.graph.typing.type_merge import element_conflict, shape_conflict
 from ort_py.graph.writing.serialize import SMALL
 
