@@ -13,7 +13,7 @@ import pytest
 from ort_py.errors import EPFail
 from ort_py_array import pooling
 from ort_py_array.signal import dft
-from tests.fuzzing import verdict
+from tests.fuzzing import attacks, verdict
 from tests.fuzzing.cases import Case
 from tests.fuzzing.compare import difference, spread_of
 from tests.fuzzing.files import as_code, case_of, write_case
@@ -636,3 +636,14 @@ def test_quantised_nan_is_open_where_no_oracle_answers(
     }
     found = verdict.judge(_case(body, signature, p=np.array(3, np.int8), **feeds), verdict.VARIANTS[:1])
     assert [one.kind for one in found if one.who == "all"] == [kind]
+
+
+def test_results_that_leave_no_memory_for_a_comparison_are_no_finding(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Attacks run with few addresses, and two large results may take nearly all of them."""
+
+    def full(*arguments: Any) -> list[verdict.Finding]:
+        raise MemoryError
+
+    monkeypatch.setattr(attacks, "judge", full)
+    monkeypatch.setattr(attacks.AttackSearch, "__post_init__", lambda self: None)
+    assert attacks.AttackSearch(say=lambda **data: None).run(1) == {"too large to compare": 1}
