@@ -117,3 +117,18 @@ file = onnx_operators._file()
 print(file is None or not file.is_present or "onnx.onnx_cpp2py_export" not in sys.modules)
 """
     assert [answer(code, str(path)) for _ in range(2)] == ["True", "True"]
+
+
+def test_operators_that_a_program_registers_are_its_own(tmp_path: Path) -> None:
+    """The library tells of them in that process; the file, which all processes read, has none of them."""
+    code = (
+        "import sys, onnx\n"
+        "from ort_py.onnx_operator_records import write_operators\n"
+        "from ort_py.onnx_operators import OperatorFile, defined, newest_opsets\n"
+        "onnx.defs.register_schema(onnx.defs.OpSchema('Twice', 'my.domain', 1))\n"
+        "write_operators(sys.argv[1], ('library',))\n"
+        "file = OperatorFile(sys.argv[1], ('library',))\n"
+        "print(defined('Twice', 'my.domain'), 'my.domain' in newest_opsets())\n"
+        "print(file.versions('Twice', 'my.domain'), 'my.domain' in file.opsets)\n"
+    )
+    assert answer(code, str(tmp_path / "operators")).splitlines() == ["True True", "[] False"]

@@ -18,6 +18,9 @@ __all__ = ["opsets_of_library", "versions_of", "write_operators"]
 
 _UNBOUNDED = 2**31 - 1
 
+_ONNX = "ai.onnx"
+"""How onnx's own domains begin, but for the one without a name. Others are a program's, which registered them."""
+
 
 def opsets_of_library() -> dict[str, int]:
     """Domains that the library defines, each with its newest opset."""
@@ -83,7 +86,8 @@ def write_operators(path: str, library: tuple[object, ...]) -> None:
     """
     operators: dict[tuple[str, str], list[Any]] = {}
     for schema in onnx.defs.get_all_schemas_with_history():
-        operators.setdefault((schema.domain, schema.name), []).append(_plain(record(schema)))
+        if _is_own(schema.domain):
+            operators.setdefault((schema.domain, schema.name), []).append(_plain(record(schema)))
     parts: list[bytes] = []
     places: dict[tuple[str, str], tuple[int, int, bytes]] = {}
     begin = HEADER
@@ -92,7 +96,8 @@ def write_operators(path: str, library: tuple[object, ...]) -> None:
         places[name] = (begin, begin + len(part), hashed(part))
         parts.append(part)
         begin += len(part)
-    content: Any = (library, opsets_of_library(), places)
+    opsets = {domain: newest for domain, newest in opsets_of_library().items() if _is_own(domain)}
+    content: Any = (library, opsets, places)
     index = marshal.dumps(content)
     temporary = f"{path}.{os.getpid()}"
     try:
@@ -102,6 +107,10 @@ def write_operators(path: str, library: tuple[object, ...]) -> None:
     except OSError:  # a folder that must not be written, a full disk: the next process asks the library, too
         with contextlib.suppress(OSError):
             os.remove(temporary)
+
+
+def _is_own(domain: str) -> bool:
+    return not domain or domain.startswith(_ONNX)
 
 
 def _plain(value: Any) -> Any:

@@ -3,8 +3,8 @@
 onnx keeps this in its native library, which fills the table of all operators when it is first asked for one: 12 ms and
 8 MiB in each process. So a process writes what is asked about operators into a file beside the bytecode of this
 package, and later ones read the operators that they need from there. The file counts for the library that it was made
-from, which is told by its place, size and time. Without it the library is asked. `ort_py.onnx_operator_records` asks
-it, and writes the file.
+from, which is told by its place, size and time. Without it the library is asked, as it is for the domains of operators
+that a program has registered there. `ort_py.onnx_operator_records` asks it, and writes the file.
 
 A leaf: it knows what onnx says, and nothing of models.
 """
@@ -21,7 +21,7 @@ from typing import Any
 
 from ort_py.bytecode import hashed, intact, write_later
 from ort_py.light_tuple import NamedTuple
-from ort_py.onnx_parts import native_file
+from ort_py.onnx_parts import is_native_loaded, native_file
 
 __all__ = ["Operator", "Parameter", "defined", "find", "newest_opsets"]
 
@@ -164,7 +164,9 @@ def library_key() -> tuple[object, ...] | None:
 @cache
 def _versions(op_type: str, domain: str) -> tuple[Operator, ...]:
     file = _file()
-    found = file.versions(op_type, domain) if file is not None and file.is_present else None
+    found = None
+    if file is not None and file.opsets is not None and (domain in file.opsets or not is_native_loaded()):
+        found = file.versions(op_type, domain)
     if found is None:
         from ort_py.onnx_operator_records import versions_of  # later processes read them from the file
 
@@ -187,7 +189,7 @@ def defined(op_type: str, domain: str = "") -> bool:
 def newest_opsets() -> Mapping[str, int]:
     """Domains that the installed onnx defines, each with its newest opset."""
     file = _file()
-    if file is not None and file.opsets is not None:
+    if file is not None and file.opsets is not None and not is_native_loaded():
         return file.opsets
     from ort_py.onnx_operator_records import opsets_of_library
 

@@ -19,7 +19,7 @@ from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
 from types import ModuleType, SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
-__all__ = ["native_file", "onnx"]
+__all__ = ["is_native_loaded", "native_file", "onnx"]
 
 _MESSAGES, _NATIVE = "onnx.onnx_ml_pb2", "onnx.onnx_cpp2py_export"
 _UNUSED = "google.protobuf.internal.python_message"
@@ -90,6 +90,11 @@ class _Later(ModuleType):
 
     def __getattr__(self, name: str) -> Any:
         return getattr(import_module(self.__name__), name)
+
+
+def is_native_loaded() -> bool:
+    """Return whether the native library is loaded: by the program, which may have registered operators with it, too."""
+    return _NATIVE in sys.modules
 
 
 def native_file() -> str | None:
