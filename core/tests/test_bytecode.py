@@ -14,7 +14,7 @@ import subprocess
 import sys
 import threading
 import traceback
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from importlib.machinery import PathFinder, SourceFileLoader
 from pathlib import Path
 from typing import Any
@@ -279,6 +279,42 @@ def test_many_new_modules_are_written_beside_the_others(written: Package) -> Non
     written.write()
     assert written.served() == set(written.modules())
     assert [written.module(index).VALUE for index in (16, 17)] == ["newer", 17]
+
+
+def _import_half(package: Package) -> tuple[int, Callable[[], None] | None]:
+    """Import half of the modules: how many others are read with them, and what writes the archive anew, if that is
+    worth its time."""
+    package.forget()
+    finder = package.serving()
+    importlib.import_module(f"{package.name}.inner")
+    for index in range(MODULES // 2):
+        package.module(index)
+    unused = sum(code is not None for codes in finder._opened.values() for code in codes)
+    return unused, finder.close()
+
+
+def test_modules_that_are_needed_by_the_same_processes_lie_together(
+    written: Package, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A process that reads many modules in vain arranges the archive anew, and the next one like it reads none."""
+    monkeypatch.setattr(bytecode, "_UNUSED", MODULES // 2)
+    unused, write = _import_half(written)
+    assert (unused, write is not None) == (MODULES // 2, True)
+    assert write is not None
+    write()
+    assert _import_half(written) == (0, None)
+    assert written.served() == set(written.modules())
+
+
+def test_a_few_modules_that_are_read_in_vain_are_no_reason_to_write(written: Package) -> None:
+    assert _import_half(written) == (MODULES // 2, None)
+
+
+def test_the_archive_is_arranged_anew_a_few_times(written: Package, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else programs that need different modules would write it in turns."""
+    monkeypatch.setattr(bytecode, "_UNUSED", MODULES // 2)
+    monkeypatch.setattr(bytecode, "WRITERS", 1)
+    assert _import_half(written) == (MODULES // 2, None)
 
 
 def test_nothing_is_written_where_the_interpreter_writes_no_bytecode(

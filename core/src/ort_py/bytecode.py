@@ -28,6 +28,12 @@ from typing import Any
 _WORTH = 16
 """Modules that were found elsewhere, from which on the file is written anew."""
 
+_UNUSED = 48
+"""Modules that were read and not imported, from which on the file is arranged anew."""
+
+WRITERS = 16
+"""Processes of which the file tells which modules they had imported. So many may arrange it anew."""
+
 HEADER = 32
 """Bytes before the first module: the interpreter's version, where the table of modules begins, the size of the file,
 and the hash of the table."""
@@ -35,10 +41,11 @@ and the hash of the table."""
 Block = tuple[int, int, bytes]
 """Where the code of some modules begins and ends, and its hash."""
 
-Entry = tuple[str, str, str, str, int, int, int, int, str, int, int]
+Entry = tuple[str, str, str, str, int, int, int, int, str, int, int, int]
 """Of a module: its source, its ``.pyc``, the folder in which it is looked for, its own folder if it is a package, the
 noted time and size of the source, where the modules that it imports begin and end in the order of all, the module that
-imported it first, its block and its place there. The place is negative where the ``.pyc`` notes no time."""
+imported it first, which writers had imported it (a bit for each), its block and its place there. The place is negative
+where the ``.pyc`` notes no time."""
 
 _BUILT_IN = (BuiltinImporter, FrozenImporter)
 """Finders that have no submodules."""
@@ -212,7 +219,8 @@ class BytecodeArchive:
         if self not in sys.meta_path:
             return None
         sys.meta_path.remove(self)
-        if len(self._importers) < _WORTH:  # fewer were even looked for elsewhere
+        is_wasteful = self._is_wasteful()
+        if len(self._importers) < _WORTH and not is_wasteful:  # fewer were even looked for elsewhere
             self._content = b""
             self._opened.clear()
             return None
@@ -225,12 +233,20 @@ class BytecodeArchive:
         unserved = [spec for spec in sources if type(spec.loader) is SourceFileLoader and not self._is_unfit(spec.name)]
         content, self._content = self._content, b""
         self._opened.clear()
-        if len(unserved) < _WORTH or sys.dont_write_bytecode:
+        if (len(unserved) < _WORTH and not is_wasteful) or sys.dont_write_bytecode:
             return None
         from ort_py.bytecode_writing import write_archive  # most processes write nothing
 
         importers = {name: entry[8] for name, entry in self._entries.items()} | self._importers
         return partial(write_archive, self._path, sources, importers, self._entries, self._blocks, content, _codes)
+
+    def _is_wasteful(self) -> bool:
+        """Return whether many modules were read because others of their blocks were needed, and blocks may change."""
+        unused = sum([len(codes) - codes.count(None) for codes in self._opened.values()])
+        return unused >= _UNUSED and self._writers() < WRITERS
+
+    def _writers(self) -> int:
+        return max([entry[-3].bit_length() for entry in self._entries.values()], default=0)
 
     def _is_unfit(self, name: str) -> bool:
         return name in self._entries and self._entries[name][-1] < 0

@@ -15,17 +15,18 @@ from importlib.machinery import ModuleSpec
 from mmap import mmap
 from types import CodeType
 
-from ort_py.bytecode import HEADER, Block, Entry, hashed, intact
+from ort_py.bytecode import HEADER, WRITERS, Block, Entry, hashed, intact
 
-_BLOCK = 16
-"""Modules whose code is written together. They share names and constants, which makes reading them a fifth faster."""
+_BLOCK = 64
+"""Modules whose code is written together at most. They share names and constants, which makes reading them a fifth
+faster."""
 _PYC_HEADER = 16
 """Bytes of a ``.pyc`` before its code (PEP 552)."""
 
 
 def write_archive(
     path: str,
-    sources: Iterable[ModuleSpec],
+    sources: Sequence[ModuleSpec],
     importers: Mapping[str, str],
     entries: Mapping[str, Entry],
     blocks: Sequence[Block],
@@ -60,15 +61,17 @@ def write_archive(
             if not flags:
                 codes[spec.name] = _of_file(marshal.loads(bytecode[_PYC_HEADER:]), source)  # noqa: S302 - it is a `.pyc`
     order, firsts = _order_of({name: importers.get(name, "") for name in places}, codes)
+    writers = _writers(entries, [spec.name for spec in sources])
     parts: list[bytes] = []
     written: dict[str, tuple[int, int]] = {}
-    kept = [name for name in order if name in codes]
-    for start in range(0, len(kept), _BLOCK):
-        names = kept[start : start + _BLOCK]
+    for names in _blocks_of([name for name in order if name in codes], writers):
         written |= {name: (len(parts), place) for place, name in enumerate(names)}
         parts.append(marshal.dumps([codes[name] for name in names]))
     new = {
-        name: (*places[name], firsts[name], last, importers.get(name, ""), *written.get(name, (-1, -1)))
+        name: (
+            *(*places[name], firsts[name], last, importers.get(name, ""), writers.get(name, 0)),
+            *written.get(name, (-1, -1)),
+        )
         for last, name in enumerate(order)
     }
     ends = list(itertools.accumulate(map(len, parts), initial=HEADER))
@@ -84,6 +87,25 @@ def write_archive(
     except OSError:  # a folder that must not be written, a full disk: it will be imported from the `.pyc` files
         with contextlib.suppress(OSError):
             os.remove(temporary)
+
+
+def _writers(entries: Mapping[str, Entry], imported: Iterable[str]) -> dict[str, int]:
+    """Which writers had imported each module: a bit for each, the last one being this process."""
+    before = {name: entry[-3] for name, entry in entries.items()}
+    count = max([bits.bit_length() for bits in before.values()], default=0)
+    forgotten = max(count + 1 - WRITERS, 0)
+    found = {name: bits >> forgotten for name, bits in before.items()}
+    for name in imported:
+        found[name] = found.get(name, 0) | 1 << (count - forgotten)
+    return found
+
+
+def _blocks_of(names: Iterable[str], writers: Mapping[str, int]) -> list[list[str]]:
+    """Names of modules that are written together, since the same processes needed them: a block is read as a whole."""
+    together: dict[int, list[str]] = {}
+    for name in names:
+        together.setdefault(writers.get(name, 0), []).append(name)
+    return [some[start : start + _BLOCK] for some in together.values() for start in range(0, len(some), _BLOCK)]
 
 
 def _of_file(code: CodeType, source: str) -> CodeType:
