@@ -18,7 +18,7 @@ import marshal
 import os
 import sys
 from _imp import source_hash
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from importlib.machinery import BuiltinImporter, FrozenImporter, ModuleSpec, PathFinder, SourceFileLoader
 from mmap import ACCESS_READ, mmap
@@ -70,6 +70,11 @@ def intact(content: mmap | bytes, begin: int, end: int, hash_: bytes) -> memoryv
     if hashed(part) != hash_:
         raise ValueError
     return part
+
+
+def writers_of(entries: Mapping[str, Entry]) -> int:
+    """How many writers the entries tell of."""
+    return max([entry[-3].bit_length() for entry in entries.values()], default=0)
 
 
 class _Loader(SourceFileLoader):
@@ -243,10 +248,7 @@ class BytecodeArchive:
     def _is_wasteful(self) -> bool:
         """Return whether many modules were read because others of their blocks were needed, and blocks may change."""
         unused = sum([len(codes) - codes.count(None) for codes in self._opened.values()])
-        return unused >= _UNUSED and self._writers() < WRITERS
-
-    def _writers(self) -> int:
-        return max([entry[-3].bit_length() for entry in self._entries.values()], default=0)
+        return unused >= _UNUSED and writers_of(self._entries) < WRITERS
 
     def _is_unfit(self, name: str) -> bool:
         return name in self._entries and self._entries[name][-1] < 0

@@ -15,7 +15,7 @@ from importlib.machinery import ModuleSpec
 from mmap import mmap
 from types import CodeType
 
-from ort_py.bytecode import HEADER, WRITERS, Block, Entry, hashed, intact
+from ort_py.bytecode import HEADER, WRITERS, Block, Entry, hashed, intact, writers_of
 
 _BLOCK = 64
 """Modules whose code is written together at most. They share names and constants, which makes reading them a fifth
@@ -79,22 +79,29 @@ def write_archive(
     table = marshal.dumps((new, order, found, dict(compiled)))
     header = b"".join(number.to_bytes(8, "little") for number in (sys.hexversion, ends[-1], ends[-1] + len(table)))
     header += hashed(table)
+    replace_file(path, [header, *parts, table])
+
+
+def replace_file(path: str, parts: Iterable[bytes]) -> None:
+    """Put a file in its place once it is written whole.
+
+    Nothing is left where a folder must not be written or a disk is full: later processes do without the file.
+    """
     temporary = f"{path}.{os.getpid()}"
     try:
         with open(temporary, "xb") as file:
-            file.writelines([header, *parts, table])
+            file.writelines(parts)
         os.replace(temporary, path)
-    except OSError:  # a folder that must not be written, a full disk: it will be imported from the `.pyc` files
+    except OSError:
         with contextlib.suppress(OSError):
             os.remove(temporary)
 
 
 def _writers(entries: Mapping[str, Entry], imported: Iterable[str]) -> dict[str, int]:
     """Which writers had imported each module: a bit for each, the last one being this process."""
-    before = {name: entry[-3] for name, entry in entries.items()}
-    count = max([bits.bit_length() for bits in before.values()], default=0)
+    count = writers_of(entries)
     forgotten = max(count + 1 - WRITERS, 0)
-    found = {name: bits >> forgotten for name, bits in before.items()}
+    found = {name: entry[-3] >> forgotten for name, entry in entries.items()}
     for name in imported:
         found[name] = found.get(name, 0) | 1 << (count - forgotten)
     return found

@@ -5,12 +5,11 @@ Only a process that has no such file imports this.
 
 from __future__ import annotations
 
-import contextlib
 import marshal
-import os
 from typing import Any
 
 from ort_py.bytecode import hashed
+from ort_py.bytecode_writing import replace_file
 from ort_py.onnx_operators import HEADER, Operator, Parameter, header
 from ort_py.onnx_parts import onnx
 
@@ -99,14 +98,7 @@ def write_operators(path: str, library: tuple[object, ...]) -> None:
     opsets = {domain: newest for domain, newest in opsets_of_library().items() if _is_own(domain)}
     content: Any = (library, opsets, places)
     index = marshal.dumps(content)
-    temporary = f"{path}.{os.getpid()}"
-    try:
-        with open(temporary, "xb") as file:
-            file.writelines([header(begin, begin + len(index), index), *parts, index])
-        os.replace(temporary, path)
-    except OSError:  # a folder that must not be written, a full disk: the next process asks the library, too
-        with contextlib.suppress(OSError):
-            os.remove(temporary)
+    replace_file(path, [header(begin, begin + len(index), index), *parts, index])
 
 
 def _is_own(domain: str) -> bool:
