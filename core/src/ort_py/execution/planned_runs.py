@@ -263,12 +263,12 @@ class PlannedRuns:
         for slot in made.keys() & {steps[number].inputs[0] for number in record.kept if reads_shape(steps[number])}:
             checks[made[slot]] = (*checks.get(made[slot], ()), (slot, record.seen[slot].shape))
         plan = MemoryPlan(plan.values, plan.steps, checks, plan.sizes)
-        whole = self._writing(plan, record.kept, made)
         kept = {
             slot: result
             for number, results in record.kept.items()
             for slot, result in zip(steps[number].outputs, results, strict=True)
         }
+        whole = self._writing(plan, record.kept, kept, made)
         return PlannedRun(plan, whole, kept, *self._without_kept(whole, record.kept, kept, made))
 
     def _without_kept(
@@ -295,7 +295,7 @@ class PlannedRuns:
         return instructions, numbers
 
     def _writing(
-        self, memory: MemoryPlan, kept: Mapping[int, Sequence[Any]], made: Container[int]
+        self, memory: MemoryPlan, kept: Mapping[int, Sequence[Any]], by_slot: Mapping[int, Any], made: Container[int]
     ) -> list[Instruction]:
         """Instructions that write into a memory plan's arrays, behind the other slots; `kept` results replace steps.
 
@@ -303,7 +303,7 @@ class PlannedRuns:
         """
         instructions = list(self._instructions)
         base = len(self._plan.template)
-        bound = self._bound_to(kept)
+        bound = self._bound_to(by_slot, kept)
         for number, kernel in bound.items():
             instructions[number] = self._compile_step(kernel)
         for number, indices in memory.steps.items():
@@ -318,20 +318,19 @@ class PlannedRuns:
             instructions[number] = compile_kept(step.outputs, results, released)
         return instructions
 
-    def _bound_to(self, kept: Mapping[int, Sequence[Any]]) -> dict[int, KernelStep]:
+    def _bound_to(self, results: Mapping[int, Any], steps_kept: Container[int]) -> dict[int, KernelStep]:
         """Steps whose kernels know inputs that are kept, such as sizes and indices, by number."""
         plan = self._plan
         outputs = {output.slot for output in plan.outputs}  # steps that make them may be handed arrays to write to
         known = {
             slot: result
-            for number, results in kept.items()
-            for slot, result in zip(plan.steps[number].outputs, results, strict=True)
+            for slot, result in results.items()
             if type(result) is np.ndarray and result.dtype.kind in "bi" and result.size <= _MOST_KNOWN
         }
         given = {value.slot for value in plan.inputs}
         found: dict[int, KernelStep] = {}
         for number, step in enumerate(plan.steps):
-            if number in kept or not isinstance(step, KernelStep) or step.bind is None:
+            if number in steps_kept or not isinstance(step, KernelStep) or step.bind is None:
                 continue
             if known.keys().isdisjoint(step.inputs) or not outputs.isdisjoint(step.outputs):
                 continue

@@ -248,11 +248,8 @@ def _cast(n: NodeScope) -> Outputs:
             for one in content:
                 if isinstance(one, Size):
                     n.require(all_of(less(-(2**31) - 1, one), less(one, 2**31)), "{} does not fit 32 bits", one)
-        return [
-            Tensor(
-                source.shape, content=tuple([_fitting(one, 31 if target == DataType.INT32 else 63) for one in content])
-            )
-        ]
+        bits = 31 if target == DataType.INT32 else 63
+        return [Tensor(source.shape, content=tuple([_fitting(one, bits) for one in content]))]
     if target == DataType.FLOAT:
         return [Tensor(source.shape, content=tuple(function(Code.SINGLE, one, _single) for one in content))]
     if target == DataType.BOOL:
