@@ -93,7 +93,7 @@ def _age(*, count: bool = False) -> int:
     makes of a generator just then could not be finished, and that thread would get a SystemError.
 
     Args:
-        count: Whether to count them, which takes as long as a collection of young objects.
+        count: Whether to count them, which walks over all of them.
 
     Returns:
         The number of objects; 0 where it was not asked for, and where the program has frozen some.

@@ -73,16 +73,14 @@ def _several(question: Question) -> Answer:
 
 
 _LIKE_FIRST = (
-    "Abs Acos Acosh Asin Asinh Atan Atanh BitwiseNot Ceil Cos Cosh Elu Erf Exp Floor HardSigmoid Identity LeakyRelu Log"
-    " Neg Not Reciprocal Relu Round Selu Sigmoid Sign Sin Sinh Softplus Softsign Sqrt Tan Tanh ThresholdedRelu"
+    "Acos Acosh Asin Asinh Atan Atanh BitwiseNot Cos Cosh Erf Identity Not Round Sign Sin Sinh Softplus Softsign Tan"
+    " ThresholdedRelu"
 )
+_LIKE_FIRST_SINCE_6 = "Abs Ceil Clip Elu Exp Floor HardSigmoid LeakyRelu Log Neg Reciprocal Relu Selu Sigmoid Sqrt Tanh"
 
 RULES: dict[str, tuple[int, Rule]] = {
     **dict.fromkeys(_LIKE_FIRST.split(), (1, like_first)),
-    **dict.fromkeys(("Elu", "Exp"), (6, like_first)),
-    **dict.fromkeys(("Abs", "Ceil", "Floor", "HardSigmoid", "LeakyRelu", "Log", "Neg"), (6, like_first)),
-    **dict.fromkeys(("Reciprocal", "Relu", "Selu", "Sigmoid", "Sqrt", "Tanh"), (6, like_first)),
-    "Clip": (6, like_first),
+    **dict.fromkeys(_LIKE_FIRST_SINCE_6.split(), (6, like_first)),
     "HardSwish": (14, like_first),
     "Dropout": (12, _dropout),
     **dict.fromkeys(("Hardmax", "LogSoftmax", "Softmax"), (1, _over_axis)),

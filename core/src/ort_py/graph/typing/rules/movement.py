@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from math import ceil, prod
+from math import prod
 
 from ort_py.dtypes import DataType, Dim, Shape, TensorType, data_type_of
 from ort_py.graph.typing.rules.question import (
@@ -209,11 +209,7 @@ def _cut(size: int, start: int, end: int, step: int) -> int:
         begin, stop = min(max(begin, 0), size), min(max(stop, 0), size)
     else:
         begin, stop = min(max(begin, 0), size - 1), min(max(stop, -1), size - 1)
-    return max(ceil((stop - begin) / step), 0) if max(abs(step), size) <= LARGEST else _long_cut(begin, stop, step)
-
-
-def _long_cut(begin: int, stop: int, step: int) -> int:
-    return max(-((begin - stop) // step), 0)
+    return max(-((begin - stop) // step), 0)  # rounded up
 
 
 def _axes_given(question: Question) -> list[int] | None:
