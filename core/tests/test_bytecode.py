@@ -265,6 +265,15 @@ def test_an_archive_of_another_interpreter_is_left_alone(written: Package, monke
     assert written.served() == set()
 
 
+def test_an_archive_of_an_earlier_release_is_written_anew(package: Package, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as before:
+        before.setattr(bytecode, "FORMAT", bytecode.FORMAT - 1)
+        package.write()
+    assert not package.served()
+    package.write()
+    assert package.served() == set(package.modules())
+
+
 def test_few_new_modules_are_no_reason_to_write(written: Package) -> None:
     for index in range(10):
         written.source(index).write_text("VALUE = 'newer'\n", encoding="utf-8")

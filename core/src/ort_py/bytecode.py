@@ -34,9 +34,12 @@ _UNUSED = 48
 WRITERS = 16
 """Processes of which the file tells which modules they had imported. So many may arrange it anew."""
 
+FORMAT = 2
+"""Raised whenever the entries change: an earlier release may have left its file here."""
+
 HEADER = 32
-"""Bytes before the first module: the interpreter's version, where the table of modules begins, the size of the file,
-and the hash of the table."""
+"""Bytes before the first module: the versions of the interpreter and of this format, where the table of modules begins,
+the size of the file, and the hash of the table."""
 
 Block = tuple[int, int, bytes]
 """Where the code of some modules begins and ends, and its hash."""
@@ -70,6 +73,11 @@ def intact(content: mmap | bytes, begin: int, end: int, hash_: bytes) -> memoryv
     if hashed(part) != hash_:
         raise ValueError
     return part
+
+
+def version() -> int:
+    """The version of the interpreter, and behind it that of the format."""
+    return sys.hexversion << 8 | FORMAT
 
 
 def writers_of(entries: Mapping[str, Entry]) -> int:
@@ -111,8 +119,8 @@ class BytecodeArchive:
         try:
             with open(path, "rb") as file:
                 content = mmap(file.fileno(), 0, access=ACCESS_READ)
-            version, table, size = (int.from_bytes(content[at : at + 8], "little") for at in (0, 8, 16))
-            if (version, size) == (sys.hexversion, len(content)):
+            made_by, table, size = (int.from_bytes(content[at : at + 8], "little") for at in (0, 8, 16))
+            if (made_by, size) == (version(), len(content)):
                 whole = intact(content, table, size, content[24:HEADER])
                 was_on = gc.isenabled()
                 gc.disable()  # thousands of tuples, none of which is garbage

@@ -9,13 +9,12 @@ import contextlib
 import itertools
 import marshal
 import os
-import sys
 from collections.abc import Iterable, Mapping, Sequence
 from importlib.machinery import ModuleSpec
 from mmap import mmap
 from types import CodeType
 
-from ort_py.bytecode import HEADER, WRITERS, Block, Entry, hashed, intact, writers_of
+from ort_py.bytecode import HEADER, WRITERS, Block, Entry, hashed, intact, version, writers_of
 
 _BLOCK = 64
 """Modules whose code is written together at most. They share names and constants, which makes reading them a fifth
@@ -77,7 +76,7 @@ def write_archive(
     ends = list(itertools.accumulate(map(len, parts), initial=HEADER))
     found = [(*place, hashed(part)) for place, part in zip(itertools.pairwise(ends), parts, strict=True)]
     table = marshal.dumps((new, order, found, dict(compiled)))
-    header = b"".join(number.to_bytes(8, "little") for number in (sys.hexversion, ends[-1], ends[-1] + len(table)))
+    header = b"".join(number.to_bytes(8, "little") for number in (version(), ends[-1], ends[-1] + len(table)))
     header += hashed(table)
     replace_file(path, [header, *parts, table])
 
