@@ -193,7 +193,7 @@ class BytecodeArchive:
         for imported in self._order[first:last]:
             package, _, child = imported.rpartition(".")
             parent = modules.get(package)
-            if parent is None or imported in modules:
+            if parent is None or imported in modules or child in vars(parent):  # there may be a stand-in
                 continue
             path = getattr(parent, "__path__", ())
             spec = self._spec(imported, path)
