@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-import ort_py_kit.suites.provider  # noqa: F401 - stays loaded when the inner pytest forgets what it imported
+from tests.kit.inner import run_inside
 
 pytest_plugins = ("pytester",)
 
@@ -40,9 +40,8 @@ def test_a_missing_package_is_a_reason_to_skip(
 ) -> None:
     """The operator's own words are shown, and the case is not counted: it says nothing about the provider."""
     monkeypatch.setitem(sys.modules, package, None)
-    file = pytester.makepyfile(SUITE.format(case=case))
-    arguments = ("-p", "no:randomly", "-p", "no:cacheprovider", "-p", "ort_py_kit.plugin", "-rs")
-    result = pytester.runpytest_inprocess(str(file), *arguments, "-k", "test_backend_case")
+    arguments = ("-p", "ort_py_kit.plugin", "-rs", "-k", "test_backend_case")
+    result = run_inside(pytester, SUITE.format(case=case), *arguments)
     outcomes = result.parseoutcomes()
     assert outcomes.pop("deselected") > 20
     assert outcomes == {"skipped": 1}

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-import ort_py_kit.suites.provider  # noqa: F401 - stays loaded when the inner pytest forgets what it imported
 from ort_py.discovery import default_catalog
 from ort_py_kit.suites.artifacts import damaged_forms
 from tests.kit.broken.artifacts import PROVIDERS
+from tests.kit.inner import run_inside
 
 pytest_plugins = ("pytester",)
 
@@ -39,8 +39,7 @@ CAUGHT: dict[str, tuple[str, str, str]] = {
 
 def judged(pytester: pytest.Pytester, name: str, check: str) -> pytest.RunResult:
     """The kit's verdict on a provider."""
-    file = pytester.makepyfile(SUITE.format(name=name))
-    return pytester.runpytest_inprocess(str(file), "-p", "no:randomly", "-p", "no:cacheprovider", "-k", check)
+    return run_inside(pytester, SUITE.format(name=name), "-k", check)
 
 
 @pytest.mark.parametrize("name", sorted(CAUGHT))
@@ -75,10 +74,7 @@ def test_a_suite_leaves_no_provider_behind(pytester: pytest.Pytester) -> None:
 
 def test_a_provider_that_keeps_nothing_is_skipped(pytester: pytest.Pytester) -> None:
     text = SUITE.format(name="BindsOnce").replace('"tests.kit.broken.artifacts"', '"tests.kit.broken.plugins"')
-    file = pytester.makepyfile(text)
-    result = pytester.runpytest_inprocess(
-        str(file), "-p", "no:randomly", "-p", "no:cacheprovider", "-k", REFUSED, "-rs"
-    )
+    result = run_inside(pytester, text, "-k", REFUSED, "-rs")
     assert result.parseoutcomes()["skipped"] == 1
     assert "keeps no artifacts" in result.stdout.str()
 

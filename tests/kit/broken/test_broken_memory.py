@@ -6,11 +6,9 @@ from collections.abc import Iterator
 
 import pytest
 
-import ort_py_kit.suites.allocator
-import ort_py_kit.suites.transfer
-import ort_py_kit.suites.transform  # noqa: F401 - they stay loaded when the inner pytest forgets what it imported
 from ort_py.discovery import default_catalog
 from tests.kit.broken.devices import PROVIDERS
+from tests.kit.inner import run_inside
 
 pytest_plugins = ("pytester",)
 
@@ -70,9 +68,7 @@ def forgotten() -> Iterator[None]:
 
 def caught(pytester: pytest.Pytester, text: str, check: str, found: str, fix: str) -> None:
     """Run one check of a suite, and look at its message."""
-    file = pytester.makepyfile(text)
-    result = pytester.runpytest_inprocess(str(file), "-p", "no:randomly", "-p", "no:cacheprovider", "-k", check)
-    printed = result.stdout.str()
+    printed = run_inside(pytester, text, "-k", check).stdout.str()
     assert f"TestBroken.{check} _" in printed, printed
     assert found in printed, printed
     assert [line for line in printed.splitlines() if line.startswith("What to change:") and fix in line], printed
@@ -95,6 +91,5 @@ def test_every_wrong_device_has_its_check() -> None:
 
 
 def test_a_sound_transform_passes(pytester: pytest.Pytester) -> None:
-    file = pytester.makepyfile(TRANSFORM_SUITE.format(name="NegOfRelu"))
-    outcomes = pytester.runpytest_inprocess(str(file), "-p", "no:randomly", "-p", "no:cacheprovider").parseoutcomes()
+    outcomes = run_inside(pytester, TRANSFORM_SUITE.format(name="NegOfRelu")).parseoutcomes()
     assert outcomes == {"passed": 6}

@@ -9,9 +9,9 @@ from collections.abc import Iterator
 
 import pytest
 
-import ort_py_kit.suites.provider  # noqa: F401 - stays loaded when the inner pytest forgets what it imported
 from ort_py.discovery import default_catalog
 from tests.kit.broken.plugins import PROVIDERS
+from tests.kit.inner import run_inside
 
 pytest_plugins = ("pytester",)
 
@@ -71,8 +71,7 @@ def forgotten(pytester: pytest.Pytester) -> Iterator[None]:
 
 def judged(pytester: pytest.Pytester, name: str, *arguments: str) -> pytest.RunResult:
     """The kit's verdict on a provider."""
-    file = pytester.makepyfile(SUITE.format(name=f"{name}ExecutionProvider"))
-    return pytester.runpytest_inprocess(str(file), "-p", "no:randomly", "-p", "no:cacheprovider", *arguments)
+    return run_inside(pytester, SUITE.format(name=f"{name}ExecutionProvider"), *arguments)
 
 
 @pytest.mark.parametrize("name", sorted(CAUGHT))
@@ -105,8 +104,8 @@ def with_failures(pytester: pytest.Pytester, lines: str, chosen: str) -> pytest.
     """The verdict on the provider whose Relu is wrong, with a file of expected failures."""
     pytester.path.joinpath("wrong.xfail.txt").write_text(lines, encoding="utf-8")
     text = SUITE.format(name="WrongResultsExecutionProvider")
-    file = pytester.makepyfile(f"{text}    expected_failures = {str(pytester.path / 'wrong.xfail.txt')!r}\n")
-    return pytester.runpytest_inprocess(str(file), "-p", "no:randomly", "-p", "no:cacheprovider", "-k", chosen)
+    text += f"    expected_failures = {str(pytester.path / 'wrong.xfail.txt')!r}\n"
+    return run_inside(pytester, text, "-k", chosen)
 
 
 def test_a_known_failure_is_expected(pytester: pytest.Pytester) -> None:

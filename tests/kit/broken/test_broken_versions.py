@@ -9,9 +9,9 @@ from collections.abc import Iterator
 
 import pytest
 
-import ort_py_kit.suites.provider  # noqa: F401 - stays loaded when the inner pytest forgets what it imported
 from ort_py.discovery import default_catalog
 from tests.kit.broken.versions import PROVIDERS
+from tests.kit.inner import run_inside
 
 pytest_plugins = ("pytester",)
 
@@ -50,9 +50,7 @@ def forgotten() -> Iterator[None]:
 
 def judged(pytester: pytest.Pytester, name: str, case: str, *arguments: str) -> pytest.RunResult:
     """The kit's verdict on the versions of a provider's operators."""
-    file = pytester.makepyfile(SUITE.format(name=name, case=case))
-    fixed = ("-p", "no:randomly", "-p", "no:cacheprovider", "-p", "ort_py_kit.plugin", "-rfs")
-    return pytester.runpytest_inprocess(str(file), *fixed, *arguments)
+    return run_inside(pytester, SUITE.format(name=name, case=case), "-p", "ort_py_kit.plugin", "-rfs", *arguments)
 
 
 @pytest.mark.parametrize("name", sorted(FOUND))
@@ -107,8 +105,7 @@ def test_an_unreached_version_can_be_expected(line: str, pytester: pytest.Pytest
     """By name, or with all versions of its operator."""
     listed = pytester.makefile(".txt", wrong=f"{line}: nobody has such models")
     text = SUITE.format(name="ClaimsWhatNobodyHas", case="relu") + f"    expected_failures = {str(listed)!r}\n"
-    file = pytester.makepyfile(text)
-    result = pytester.runpytest_inprocess(str(file), "-p", "no:randomly", "-k", "version/Relu-1] or failures_are_cases")
+    result = run_inside(pytester, text, "-k", "version/Relu-1] or failures_are_cases")
     assert result.parseoutcomes()["xfailed"] == 1
     assert "failed" not in result.parseoutcomes()
 
@@ -118,9 +115,7 @@ def test_operators_of_other_domains_are_listed(line: str, outcome: str, pytester
     """Kernels of operators that ONNX does not define need a sample, or a line that says where they are tested."""
     listed = pytester.makefile(".txt", mine=line)
     text = SUITE.format(name="HasItsOwn", case="relu") + f"    expected_failures = {str(listed)!r}\n"
-    result = pytester.runpytest_inprocess(
-        str(pytester.makepyfile(text)), "-p", "no:randomly", "-k", "other_operators or failures_are_cases"
-    )
+    result = run_inside(pytester, text, "-k", "other_operators or failures_are_cases")
     assert result.parseoutcomes()[outcome] >= 1
     if not line:
         assert "version/com.acme.Squeak-1" in result.stdout.str()
@@ -130,6 +125,6 @@ def test_versions_that_do_not_exist_are_mistakes(pytester: pytest.Pytester) -> N
     """A line for a version that ONNX never had is refused."""
     listed = pytester.makefile(".txt", mine="version/Relu-7: why")
     text = SUITE.format(name="ClaimsWhatNobodyHas", case="relu") + f"    expected_failures = {str(listed)!r}\n"
-    result = pytester.runpytest_inprocess(str(pytester.makepyfile(text)), "-k", "failures_are_cases")
+    result = run_inside(pytester, text, "-k", "failures_are_cases")
     assert result.parseoutcomes()["failed"] == 1
     assert "version/Relu-7" in result.stdout.str()
