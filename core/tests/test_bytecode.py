@@ -354,6 +354,13 @@ def test_modules_checked_by_hash_are_left_to_the_interpreter(package: Package) -
     assert finder.close() is None
 
 
+def test_a_closed_archive_keeps_nothing(written: Package) -> None:
+    """The loader of each module refers to it for as long as the module lives."""
+    written.served()
+    (archive,) = {module.__loader__._archive for module in written.modules().values()}
+    assert not any(vars(archive)[name] for name in ("_content", "_entries", "_blocks", "_opened", "_order"))
+
+
 def test_closing_twice_does_nothing(package: Package) -> None:
     finder = package.serving()
     finder.close()

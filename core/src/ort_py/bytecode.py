@@ -166,7 +166,10 @@ class BytecodeArchive:
 
     def take_code(self, name: str) -> CodeType | None:
         """The code of a module, once: reloading a module reads its files."""
-        number, place = self._entries[name][-2:]
+        entry = self._entries.get(name)
+        if entry is None:  # the archive is closed
+            return None
+        number, place = entry[-2:]
         codes = self._opened.get(number)
         if codes is None:
             try:
@@ -185,8 +188,10 @@ class BytecodeArchive:
         The interpreter spends as long on finding, locking and initialising a module as on running it. Without other
         threads, nothing needs to be locked.
         """
+        if self not in sys.meta_path or len(sys._current_frames()) > 1:
+            return
         first, last = self._entries[name][6:8]
-        if first == last or len(sys._current_frames()) > 1 or self not in sys.meta_path:
+        if first == last:
             return
         asked_first = [finder for finder in sys.meta_path[: sys.meta_path.index(self)] if finder not in _BUILT_IN]
         modules = sys.modules
@@ -234,8 +239,7 @@ class BytecodeArchive:
         sys.meta_path.remove(self)
         is_wasteful = self._is_wasteful()
         if len(self._importers) < _WORTH and not is_wasteful:  # fewer were even looked for elsewhere
-            self._content = b""
-            self._opened.clear()
+            self._forget()
             return None
         loaded = [
             getattr(module, "__spec__", None)
@@ -244,14 +248,19 @@ class BytecodeArchive:
         ]
         sources = [spec for spec in loaded if spec is not None and spec.origin and spec.cached]
         unserved = [spec for spec in sources if type(spec.loader) is SourceFileLoader and not self._is_unfit(spec.name)]
-        content, self._content = self._content, b""
-        self._opened.clear()
+        content, entries, blocks = self._content, self._entries, self._blocks
+        importers = {name: entry[8] for name, entry in entries.items()} | self._importers
+        self._forget()
         if (len(unserved) < _WORTH and not is_wasteful) or sys.dont_write_bytecode:
             return None
         from ort_py.bytecode_writing import write_archive  # most processes write nothing
 
-        importers = {name: entry[8] for name, entry in self._entries.items()} | self._importers
-        return partial(write_archive, self._path, sources, importers, self._entries, self._blocks, content, _codes)
+        return partial(write_archive, self._path, sources, importers, entries, blocks, content, _codes)
+
+    def _forget(self) -> None:
+        """Let go of everything read: the loader of each module refers to this archive."""
+        self._content, self._entries, self._blocks = b"", {}, []
+        self._opened, self._order, self._importers = {}, [], {}
 
     def _is_wasteful(self) -> bool:
         """Return whether many modules were read because others of their blocks were needed, and blocks may change."""

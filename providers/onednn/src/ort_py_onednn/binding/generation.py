@@ -59,6 +59,11 @@ class Generation:
             self._workers.append(threading.Thread(target=self._work, name="ort-py-onednn-code", daemon=True))
             self._workers[-1].start()
 
+    @property
+    def count(self) -> int:
+        """Primitives that it was given and that had no code yet."""
+        return len(self._kept)
+
     def __enter__(self) -> Generation:
         return self
 

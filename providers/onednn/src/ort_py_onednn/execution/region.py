@@ -26,6 +26,7 @@ from ort_py_onednn.binding.engine import Engine
 from ort_py_onednn.binding.forks import gate
 from ort_py_onednn.binding.generation import Generation
 from ort_py_onednn.binding.primitive import Primitive, Unimplemented
+from ort_py_onednn.binding.resident import release
 from ort_py_onednn.binding.room import leave_room
 from ort_py_onednn.execution.elements import ELEMENTS
 from ort_py_onednn.execution.growth import Shapes, growth_of
@@ -43,6 +44,9 @@ from ort_py_onednn.lowering.planner import Planner
 from ort_py_onednn.lowering.table import LOWERINGS
 
 __all__ = ["DnnlRegion", "KeptPlan"]
+
+_MANY = 32
+"""Primitives that have made the system map a few MiB of the library. Mapping again what is needed takes 0.2 ms."""
 
 _STEP_BYTES = 700
 """Bytes of a step of a plan: its buffers and the dictionary of them."""
@@ -163,7 +167,10 @@ class DnnlRegion(CompiledRegion):
         leave_room()
         try:
             with paused_collection(stays=True), Generation(threads) as generation:
-                return self._walked(shapes, threads, generation)
+                plan = self._walked(shapes, threads, generation)
+                if generation.count >= _MANY:
+                    release(self.engine.library.path)  # before code is generated, which takes other parts of it
+                return plan
         except Unimplemented as error:
             raise Refused(
                 f"oneDNN cannot compute with inputs of {', '.join(map(str, shapes))}.",
