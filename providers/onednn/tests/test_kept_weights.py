@@ -21,7 +21,9 @@ from ort_py_onednn.execution.packed_weights import Weight
 made = []
 plain = Weight._reordered
 Weight._reordered = lambda self, desc, seen: made.append(desc) or plain(self, desc, seen)
-session = ort_py.InferenceSession(sys.argv[1])
+options = ort_py.SessionOptions()
+options.add_session_config_entry("session.model_cache", "1")  # however quickly it was prepared
+session = ort_py.InferenceSession(sys.argv[1], options)
 x = np.random.default_rng(3).random((1, 32, 20, 20), np.float32)
 np.save(sys.argv[2], session.run(None, {"x": x})[0])
 process_queue().wait()

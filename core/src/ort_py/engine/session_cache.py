@@ -49,10 +49,10 @@ MODEL_CACHE_KEY = "session.model_cache"
 """Config entry: ``"0"`` keeps no prepared model, ``"1"`` keeps one however quickly it was prepared, and also one that
 was given as bytes, which is written to disk for no other reason."""
 
-LEAST_SECONDS = 0.03
+LEAST_SECONDS = 0.015
 """Models that are prepared faster are not written to the cache.
 
-The time includes what preparing imports, about 50 ms in a process that prepares its first model, because a process that
+The time includes what preparing imports, about 20 ms in a process that prepares its first model, because a process that
 restores the model does not import it. The bound therefore only excludes small models of a process that prepares many.
 """
 
