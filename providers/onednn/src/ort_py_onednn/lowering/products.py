@@ -14,6 +14,7 @@ from ort_py_onednn.binding.own_code import OwnCode
 from ort_py_onednn.binding.picture_products import FASTER, picture_product, weights_seen
 from ort_py_onednn.binding.primitive import PostOp, Primitive, Unimplemented
 from ort_py_onednn.binding.row_products import RowProduct
+from ort_py_onednn.execution.packed_weights import Weight
 from ort_py_onednn.graph.functions import linear
 from ort_py_onednn.graph.operation import Combine, Operation, Post
 from ort_py_onednn.lowering.numbers import Numbers, floating
@@ -110,6 +111,7 @@ def _product(
         others.append(Desc.any(b.dims, dtype))
     weight = b.weight if fixed and not given_too else None
     pictured = seen if weight is None else weights_seen(seen)
+    as_picture = None if weight is None else partial(_as_picture, weight, pictured, a.dims, vector, result)
 
     def build(chain: Sequence[PostOp]) -> Primitive | OwnCode:
         best: Primitive | None = None
@@ -119,14 +121,11 @@ def _product(
                     found = primitives.matmul(src, weights, vector, result, chain, scaling)
                 except Unimplemented:
                     continue
-                if weight is not None and (faster := FASTER.get(found.implementation)):
-                    layout = weight.first_layout(pictured.dims) or Desc.any(pictured.dims)
-                    as_picture = partial(picture_product, Desc.plain(a.dims), layout, vector, result, faster)
-                    row = _row(planner, as_picture, chain) if math.prod(dims[:-1]) == 1 else None
-                    if row is not None:
-                        return row
-                    with contextlib.suppress(Unimplemented):
-                        return as_picture(chain)
+                if as_picture is not None:
+                    bare = partial(primitives.matmul, src, weights, vector, result, (), scaling)
+                    other = _in_place_of(planner, found, bare, as_picture, chain, one_row=math.prod(dims[:-1]) == 1)
+                    if other is not None:
+                        return other
                 if not found.is_reference:
                     return found
                 best = best or found
@@ -153,6 +152,65 @@ def _product(
     _keep_real(numbers, rest)
     found = planner.reshaped(planner.with_posts(build, values, result, dims, flat, work), tuple(shape))
     return planner.apply(found, rest)
+
+
+def _as_picture(
+    weight: Weight,
+    seen: Desc,
+    dims: Sequence[int],
+    vector: Desc | None,
+    result: Desc,
+    code: str,
+    chain: Sequence[PostOp] = (),
+) -> Primitive:
+    """The product of a matrix and a fixed one, as a convolution.
+
+    Args:
+        weight: The fixed matrix.
+        seen: It as the weights of a convolution.
+        dims: Of the other matrix.
+        vector: What is added in front.
+        result: The result.
+        code: oneDNN's name of the code.
+        chain: What is done with the result.
+
+    Raises:
+        Unimplemented: That code does not do this.
+    """
+    layout = weight.first_layout(seen.dims) or Desc.any(seen.dims)
+    return picture_product(Desc.plain(dims), layout, vector, result, code, chain)
+
+
+def _in_place_of(
+    planner: Planner,
+    found: Primitive,
+    bare: Callable[..., Primitive],
+    as_picture: Callable[..., Primitive],
+    chain: Sequence[PostOp],
+    *,
+    one_row: bool,
+) -> Primitive | OwnCode | None:
+    """What computes a product with fixed weights in less time than the primitive that was found; None where it is best.
+
+    Args:
+        planner: The planner.
+        found: The primitive.
+        bare: Makes the same without functions behind it.
+        as_picture: Makes it as a convolution, by the name of its code.
+        chain: What is done with the result.
+        one_row: Whether it is the product of a row.
+
+    Raises:
+        Unimplemented: As `_row`.
+    """
+    faster = FASTER.get(found.implementation)
+    if faster is not None:
+        bare = partial(as_picture, faster)
+    row = _row(planner, bare, chain) if one_row else None
+    if row is None and faster is not None:
+        with contextlib.suppress(Unimplemented):
+            return bare(chain)
+    return row
 
 
 def _row(planner: Planner, bare: Callable[[], Primitive], chain: Sequence[PostOp]) -> OwnCode | None:
