@@ -62,6 +62,34 @@ def test_a_thread_that_sleeps_is_not_crowded(clock: list[float]) -> None:
     assert _taken(clock, pace, _uneven, 100) == [2, 2, 2, 1, 1, 1, *[2] * 94]
 
 
+def _spinning(count: int) -> tuple[float, float]:
+    """Threads that never sleep while they wait, and are slower than one."""
+    return (0.003, 0.003) if count == 1 else (0.004, 0.0039)
+
+
+def test_threads_that_spin_are_compared_once_the_region_has_run_for_a_while(clock: list[float]) -> None:
+    """Nothing is suspicious in half a second; then one thread is found to be faster."""
+    pace = Pace()
+    found = _taken(clock, pace, _spinning, 250)
+    first = found.index(1)
+    assert 0.5 <= first * 0.004 <= 0.51
+    assert found[first:].count(2) < 0.3 * len(found[first:])
+
+
+def test_threads_that_pay_are_compared_more_and_more_rarely(clock: list[float]) -> None:
+    """After half a second of running, and after five."""
+    pace = Pace()
+    found = _taken(clock, pace, _quiet, 5000)
+    assert [place for place, count in enumerate(found) if count == 1] == pytest.approx(
+        [333, 334, 335, 3336, 3337, 3338], abs=10
+    )
+
+
+def test_long_runs_are_compared_when_that_costs_a_twentieth(clock: list[float]) -> None:
+    pace = Pace()
+    assert _taken(clock, pace, lambda count: (1.0 / count, 1.0 / count), 80).index(1) >= 60
+
+
 def test_a_run_that_did_not_wait_is_forgiven_all(clock: list[float]) -> None:
     """Its thread worked for most of the time, so strikes before it do not count."""
     pace = Pace()

@@ -10,6 +10,9 @@ is the faster. Where one is, the region's runs take it for a while, and then a f
 neighbour may have gone, but so that what a failed try costs stays a twentieth. A few, because the first one after a
 pause is slow anywhere: the other threads sleep deeply, and what they read has left their caches.
 
+Threads that spin while they wait for the others do not sleep, so nothing looks suspicious. A region is therefore also
+compared with one thread without any suspicion: once it has run for a while, and then more and more rarely.
+
 Each region judges for itself, and counts its own time: one for which several threads do not pay says nothing of others.
 """
 
@@ -39,6 +42,13 @@ _HOPELESS = 2.0
 _TRUST = 2.0
 """Seconds for which threads that wait, and are the faster all the same, are not suspected again."""
 
+_UNASKED = 0.5
+"""Seconds of running on several threads after which one is tried without a suspicion: planning for one thread takes as
+long as planning for several did."""
+
+_LATER = 10
+"""How many times as long a region must have run before it is compared without a suspicion once more."""
+
 _JUDGED = 1e-4
 """Seconds a run must take to be suspected: clocks of processors tick too slowly for less."""
 
@@ -50,7 +60,7 @@ class Pace:
     Used by one thread at a time, as the frame that it belongs to.
     """
 
-    __slots__ = ("_lost", "_many", "_one", "_owed", "_rest", "_strikes", "_tries", "_trusted")
+    __slots__ = ("_due", "_lost", "_many", "_one", "_owed", "_ran", "_rest", "_strikes", "_tries", "_trusted")
 
     def __init__(self) -> None:
         self._many: deque[float] = deque(maxlen=_RUNS)
@@ -61,6 +71,8 @@ class Pace:
         self._rest = 0.0  # seconds that runs on one thread are still to take; below 0: several are being tried
         self._tries = 0  # consecutive runs that tried several threads again and were not faster
         self._lost = 0.0  # seconds that these took longer than one thread does
+        self._ran = 0.0  # seconds of running on several threads
+        self._due = _UNASKED  # how many of these make a comparison due
 
     def threads(self, count: int) -> int:
         """Number of threads, up to `count`, that a run should use now."""
@@ -88,18 +100,26 @@ class Pace:
                     self._rest = -1.0
             return
         self._many.append(each)
+        self._ran += elapsed
         if self._rest:
             self._tried(each, size)
+        elif self._ran >= max(self._due, _SHARE * _RUNS * elapsed) and elapsed >= _JUDGED:
+            self._due = _LATER * self._ran
+            self._ask()
         elif elapsed < _JUDGED or elapsed < 0.9 * count * worked:  # alone it would have worked `count` times as long
             self._strikes = 0
         else:
             self._strikes += 1
             if self._strikes >= _RUNS and time.perf_counter() >= self._trusted:
-                self._one.clear()
-                self._strikes, self._owed = 0, _RUNS
+                self._ask()
+
+    def _ask(self) -> None:
+        """Have the next runs made on one thread and compared."""
+        self._one.clear()
+        self._strikes, self._owed = 0, _RUNS
 
     def _compare(self, size: int) -> None:
-        """Judge a suspicion by as many runs of both kinds."""
+        """Judge by as many runs of both kinds."""
         many, one = _median(self._many), _median(self._one)
         if one < _GAIN * many:
             self._pause((many - one) * size, one * size)
