@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+import ort_py as ort
+from core.tests.driving import model_of
 from ort_py.platform import heap
 
 _PRELUDE = """
@@ -64,6 +66,21 @@ def test_what_is_kept_goes_back_when_asked() -> None:
     print(give_back(), kept - resident() > 100)
     """
     assert _answer(code) == "True True"
+
+
+def test_only_the_first_session_gives_free_memory_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Later ones would take it from runs of others."""
+    calls: list[str] = []
+
+    def give_back() -> bool:
+        calls.append("given back")
+        return True
+
+    monkeypatch.setattr(heap, "give_back", give_back)
+    heap.give_back_once.cache_clear()
+    for _ in range(2):
+        ort.InferenceSession(model_of("g (float[3] x) => (float[3] y) { y = Relu(x) }").SerializeToString())
+    assert len(calls) == 1
 
 
 @needs_glibc

@@ -13,6 +13,7 @@ from ort_py.engine.recipe import FileReference, ProviderArgument, Recipe, expect
 from ort_py.errors import InvalidArgument
 from ort_py.graph.reading.given_model import GivenModel
 from ort_py.options import SessionOptions
+from ort_py.platform.heap import give_back_once
 
 if TYPE_CHECKING:
     from ort_py.cache.store import CacheStore
@@ -53,6 +54,7 @@ def open_engine(
     engine = Engine(opened, recipe, session_id or os.urandom(6).hex(), make_runner, store)
     for write in close_archive():
         process_queue().add(write)
+    give_back_once()
     return engine
 
 

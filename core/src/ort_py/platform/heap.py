@@ -86,6 +86,15 @@ def give_back() -> bool:
 
 
 @functools.cache
+def give_back_once() -> bool:
+    """Do the same after the first session of a process was made: later ones would take memory from runs of others.
+
+    A first session imports hundreds of modules and optimises a model, which leaves holes all over the heap.
+    """
+    return give_back()
+
+
+@functools.cache
 def _glibc() -> Any:
     """The C library of this process where it has both calls, else None."""
     if not sys.platform.startswith("linux"):

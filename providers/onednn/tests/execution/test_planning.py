@@ -29,7 +29,7 @@ def test_no_garbage_is_collected_while_a_region_is_planned(monkeypatch: pytest.M
     assert gc.isenabled()
 
 
-@pytest.mark.parametrize(("products", "released"), [(40, 1), (20, 0)])
+@pytest.mark.parametrize(("products", "released"), [(40, 2), (20, 0)])
 def test_a_plan_of_many_primitives_gives_back_the_code_that_chose_them(
     products: int, released: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:

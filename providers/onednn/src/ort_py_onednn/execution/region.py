@@ -168,15 +168,18 @@ class DnnlRegion(CompiledRegion):
         try:
             with paused_collection(stays=True), Generation(threads) as generation:
                 plan = self._walked(shapes, threads, generation)
-                if generation.count >= _MANY:
+                many = generation.count >= _MANY
+                if many:
                     release(self.engine.library.path)  # before code is generated, which takes other parts of it
-                return plan
+            if many:
+                release(self.engine.library.path)
         except Unimplemented as error:
             raise Refused(
                 f"oneDNN cannot compute with inputs of {', '.join(map(str, shapes))}.",
                 why=(str(error),),
                 fix="run these shapes with another provider",
             ) from error
+        return plan
 
     def _walked(self, shapes: Shapes, threads: int, generation: Generation) -> Plan:
         count = len(self.inputs)
