@@ -45,7 +45,7 @@ print(before, after, (first == second).all())
 
 
 def answer(code: str) -> str:
-    """What code prints in a fresh interpreter."""
+    """Return what code prints in a fresh interpreter."""
     return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
 
 

@@ -43,7 +43,7 @@ def _picture(rows: int, depth: int, columns: int, *, bias: bool = False) -> Prim
 
 
 def _matrix(rows: int, depth: int, columns: int, *, bias: bool = False) -> Primitive:
-    """A product whose weights have the layout that oneDNN chooses with AVX-512, on any CPU."""
+    """A product whose weights have the layout that oneDNN chooses with AVX-512."""
     vector = Desc.plain((1, columns)) if bias else None
     found = primitives.matmul(
         Desc.plain((rows, depth)), Desc.any((depth, columns)), vector, Desc.plain((rows, columns)), ()

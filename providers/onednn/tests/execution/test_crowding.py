@@ -68,7 +68,7 @@ def _spinning(count: int) -> tuple[float, float]:
 
 
 def test_threads_that_spin_are_compared_once_the_region_has_run_for_a_while(clock: list[float]) -> None:
-    """Nothing is suspicious in half a second; then one thread is found to be faster."""
+    """One thread is found to be faster although nothing was suspicious."""
     pace = Pace()
     found = _taken(clock, pace, _spinning, 250)
     first = found.index(1)
@@ -77,7 +77,7 @@ def test_threads_that_spin_are_compared_once_the_region_has_run_for_a_while(cloc
 
 
 def test_threads_that_pay_are_compared_more_and_more_rarely(clock: list[float]) -> None:
-    """After half a second of running, and after five."""
+    """The comparisons take place after half a second of running and after five."""
     pace = Pace()
     found = _taken(clock, pace, _quiet, 5000)
     assert [place for place, count in enumerate(found) if count == 1] == pytest.approx(
