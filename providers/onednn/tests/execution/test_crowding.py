@@ -185,3 +185,27 @@ def test_deterministic_sessions_keep_their_threads(monkeypatch: pytest.MonkeyPat
             session.run(None, feeds)
     assert counts
     assert all(taken == (given if deterministic else 1) for taken, given in counts)
+
+
+@pytest.mark.parametrize(("columns", "looked"), [(4, 1), (512, 5)])
+def test_work_that_no_threads_share_is_looked_up_once(
+    monkeypatch: pytest.MonkeyPatch, columns: int, looked: int
+) -> None:
+    """How many threads a run takes may change only where several share the work."""
+    calls: list[int] = []
+    found = instance.DnnlInstance._form_for
+
+    def noted(one: instance.DnnlInstance, *arguments: Any) -> instance._Form:
+        calls.append(1)
+        return found(one, *arguments)
+
+    monkeypatch.setattr(instance.DnnlInstance, "_form_for", noted)
+    feeds = {"x": np.ones((columns, columns), np.float32)}
+    data = model([node("MatMul", "x w", "y")], feeds, {"w": np.ones((columns, columns), np.float32)})
+    options = ort.SessionOptions()
+    options.intra_op_num_threads = 2
+    options.cost_model = "always"
+    with ort.InferenceSession(data, options, providers=[PROVIDER, "CPUExecutionProvider"]) as session:
+        for _ in range(5):
+            session.run(None, feeds)
+    assert len(calls) == looked

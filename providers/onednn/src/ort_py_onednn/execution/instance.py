@@ -234,7 +234,7 @@ class DnnlInstance(RegionInstance):
         shapes: Shapes = tuple([array.shape for array in inputs])
         if self._looked_at:
             shapes += tuple([tuple(inputs[number].reshape(-1).tolist()) for number in self._looked_at])
-        if shapes != self._shapes or self._adapts:
+        if shapes != self._shapes or self._form is None or self._form.judged:  # which may change its threads
             growth = self._region.growth
             if growth is None:
                 self._form = self._form_for(shapes, lambda: inputs)
@@ -279,9 +279,10 @@ class DnnlInstance(RegionInstance):
         if check is not None:
             self._run_watched(form, check)
         elif form.judged:
-            begun, worked = time.perf_counter(), time.thread_time()
+            shared = self._taken > 1  # asking what a thread worked is a call of the system
+            begun, before = time.perf_counter(), time.thread_time() if shared else 0.0
             form.calls.run()
-            worked = time.thread_time() - worked
+            worked = time.thread_time() - before if shared else 0.0
             self._pace.note(self._taken, time.perf_counter() - begun, worked, form.size)
         else:
             form.calls.run()
