@@ -85,9 +85,14 @@ def test_threads_that_pay_are_compared_more_and_more_rarely(clock: list[float]) 
     )
 
 
-def test_long_runs_are_compared_when_that_costs_a_twentieth(clock: list[float]) -> None:
+def test_runs_are_compared_when_that_costs_a_twentieth(clock: list[float]) -> None:
     pace = Pace()
-    assert _taken(clock, pace, lambda count: (1.0 / count, 1.0 / count), 80).index(1) >= 60
+    assert _taken(clock, pace, lambda count: (0.04 / count, 0.04 / count), 80).index(1) >= 60
+
+
+def test_long_runs_are_not_compared_without_a_suspicion(clock: list[float]) -> None:
+    pace = Pace()
+    assert _taken(clock, pace, lambda count: (0.05 / count, 0.05 / count), 500) == [2] * 500
 
 
 def test_a_run_that_did_not_wait_is_forgiven_all(clock: list[float]) -> None:

@@ -49,6 +49,10 @@ long as planning for several did."""
 _LATER = 10
 """How many times as long a region must have run before it is compared without a suspicion once more."""
 
+_SHORT = 0.02
+"""Seconds of the longest run that is compared without a suspicion: in longer ones, what threads wait for each other is
+a small part."""
+
 _JUDGED = 1e-4
 """Seconds a run must take to be suspected: clocks of processors tick too slowly for less."""
 
@@ -103,7 +107,7 @@ class Pace:
         self._ran += elapsed
         if self._rest:
             self._tried(each, size)
-        elif self._ran >= max(self._due, _SHARE * _RUNS * elapsed) and elapsed >= _JUDGED:
+        elif self._ran >= max(self._due, _SHARE * _RUNS * elapsed) and _JUDGED <= elapsed <= _SHORT:
             self._due = _LATER * self._ran
             self._ask()
         elif elapsed < _JUDGED or elapsed < 0.9 * count * worked:  # alone it would have worked `count` times as long
