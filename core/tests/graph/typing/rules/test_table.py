@@ -17,7 +17,8 @@ from ort_py.graph.typing.rules.table import rule_of, ruled_types
 from ort_py_kit.graphs import model_from_text
 
 LISTS = """<int64[2] two = {1, 2}, int64[1] one = {1}, int64[1] zero = {0},
-    int64[2] rest = {0, -1}, int64[2] rows = {4, -1}, float scale = {0.5}, float[2] huge = {1e30, 1e30}>"""
+    int64[2] rest = {0, -1}, int64[2] rows = {4, -1}, float scale = {0.5}, float[2] huge = {1e30, 1e30},
+    float[2] most = {1, 0.7}>"""
 
 COVERED = [
     ("float[N, 3] x, float[3] w", "y = Add(x, w)"),
@@ -43,6 +44,7 @@ COVERED = [
     ("float[N, 3, 8, H] x", "y = GlobalAveragePool(x)"),
     ("float[N, 6] x", "y = Cast<to = 7>(x)"),
     ("float[N, 6] x", "y = QuantizeLinear(x, scale)"),
+    ("float[2, 440] x", "y = Resize(x, , most)"),  # the product as float32 is 308, exactly it is below
 ]
 """Nodes that rules type: the inputs of the graph, and the node. Sizes with names are unknown before a run."""
 

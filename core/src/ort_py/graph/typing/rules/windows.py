@@ -135,7 +135,7 @@ def _resize(question: Question) -> Answer:
         raise Uncovered
     found: list[Dim] = []
     for size, scale in zip(source.shape, scales, strict=True):
-        found.append(floor(np.float32(size) * np.float32(scale)) if isinstance(size, int) else None)
+        found.append(floor(size * float(np.float32(scale))) if isinstance(size, int) else None)
     if any(isinstance(size, int) and size > LARGEST for size in found):
         raise Uncovered
     return [TensorType(source.data_type, tuple(found))]
