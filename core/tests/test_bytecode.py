@@ -22,8 +22,9 @@ from typing import Any
 import pytest
 
 from core.tests.small_models import model_bytes, typed_identity
-from ort_py import bytecode
-from ort_py.bytecode import HEADER, BytecodeArchive
+from ort_py import bytecode, bytecode_writing
+from ort_py.bytecode import BytecodeArchive
+from ort_py.mapped_parts import HEADER
 
 MODULES = 20
 
@@ -217,7 +218,7 @@ def test_a_damaged_archive_serves_no_wrong_module(written: Package, place: str) 
 
 @pytest.mark.parametrize("part", ["module", "table"])
 def test_a_changed_letter_is_noticed(package: Package, part: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of some damaged code, the interpreter dies."""
+    """The interpreter dies of some damaged code."""
     package.source(5).write_text("VALUE = 5\nWORD = 'former'\n", encoding="utf-8")
     monkeypatch.setattr(bytecode, "_codes", {})
     bytecode.compiled("'former table'")
@@ -240,7 +241,7 @@ def test_code_without_a_name_imports_modules(package: Package) -> None:
 
 
 def test_a_moved_package_has_tracebacks_of_its_new_place(package: Package) -> None:
-    """As the interpreter's own reading of a ``.pyc`` has."""
+    """The interpreter does the same when it reads a ``.pyc`` itself."""
     package.source(0).write_text("def outer():\n    def inner():\n        pass\n    return inner\n\nVALUE = 0\n")
     source = package.source(0)
     py_compile.compile(str(source), dfile="/former/place.py")
@@ -267,7 +268,7 @@ def test_an_archive_of_another_interpreter_is_left_alone(written: Package, monke
 
 def test_an_archive_of_an_earlier_release_is_written_anew(package: Package, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as before:
-        before.setattr(bytecode, "FORMAT", bytecode.FORMAT - 1)
+        before.setattr(bytecode_writing, "FORMAT", bytecode.FORMAT - 1)
         package.write()
     assert not package.served()
     package.write()

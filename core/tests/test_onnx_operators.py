@@ -10,8 +10,9 @@ import pytest
 from core.tests.interpreters import answer
 from core.tests.small_models import model_bytes
 from ort_py import onnx_operators
+from ort_py.mapped_parts import HEADER
 from ort_py.onnx_operator_records import opsets_of_library, record, versions_of, write_operators
-from ort_py.onnx_operators import HEADER, OperatorFile, defined, find, library_key
+from ort_py.onnx_operators import OperatorFile, defined, find, library_key
 
 LIBRARY = ("library", 1)
 
@@ -53,7 +54,7 @@ def test_a_truncated_file_does_not_count(written: Path, tmp_path: Path) -> None:
 
 def test_a_damaged_record_is_not_read(written: Path, tmp_path: Path) -> None:
     content = bytearray(written.read_bytes())
-    end = int.from_bytes(content[:8], "little")
+    end = int.from_bytes(content[8:16], "little")
     content[HEADER:end] = bytes(end - HEADER)
     path = tmp_path / "operators"
     path.write_bytes(content)

@@ -27,6 +27,7 @@ def test_import_loads_neither_onnx_nor_providers() -> None:
         "ort_py.homes",
         "ort_py.lazy_names",
         "ort_py.bytecode",
+        "ort_py.mapped_parts",
         "ort_py.onnx_version",
     }
 
@@ -67,6 +68,7 @@ def test_contracts_load_no_engine() -> None:
         "homes",
         "onnx_version",
         "bytecode",
+        "mapped_parts",
         "printable",
     }
     assert rooms <= {"contracts", "hooks", "platform", *leaves}

@@ -36,6 +36,7 @@ LAYERS = (
         "installed",
         "homes",
         "onnx_version",
+        "mapped_parts",
         "bytecode",
         "bytecode_writing",
         "onnx_parts",

@@ -20,7 +20,7 @@ CPU = ["CPUExecutionProvider"]
 X = np.arange(3, dtype=np.float32)
 FEED = {"x": X}
 JUNK: tuple[Any, ...] = (3, 1.5, True, "q", b"q", [3], (), {}, {"q": 1}, Path("q"))
-"""What programs hand over by mistake."""
+"""Values that programs hand over by mistake."""
 
 
 class Thing:

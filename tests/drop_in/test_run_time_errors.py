@@ -159,7 +159,7 @@ REFUSED: dict[str, Case] = {
     "OneHotEncoder": node("ai.onnx.ml.OneHotEncoder <cats_int64s = [1], zeros = 0> (x)", "float[]", ML, x=ints(5)),
     "BiasGelu": node("com.microsoft.BiasGelu(x, b)", "float[]", CONTRIB, x=floats(1, 2, 4), b=floats(5)),
 }
-"""What both refuse while running."""
+"""Models that both refuse while running."""
 
 FAILED: dict[str, Case] = {
     "Add, broadcast": node("Add(x, z)", x=A, z=B),

@@ -92,7 +92,7 @@ class Decoder:
         self._session.run_with_iobinding(self._binding)
 
     def contents(self) -> list[Array]:
-        """What the caches hold now."""
+        """Return what the caches hold now."""
         return [value.numpy().copy() for value in self.caches]
 
 

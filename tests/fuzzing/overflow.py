@@ -35,7 +35,7 @@ RECURRENT = frozenset({"GRU", "LSTM", "RNN"})
 NEAR = 0.001
 """Share of the largest number from which on a sum of magnitudes may overflow: nodes that are merged scale them."""
 WAYS = (0.0, np.inf, -np.inf, np.nan)
-"""What a sum that may overflow may be; 0 stands for a finite number."""
+"""Values that a sum that may overflow may have; 0 stands for a finite number."""
 
 DRAWS = 6
 ALONE = 6

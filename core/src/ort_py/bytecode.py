@@ -14,16 +14,16 @@ A leaf that `ort_py` loads before everything else: it imports next to nothing.
 from __future__ import annotations
 
 import gc
-import marshal
 import os
 import sys
-from _imp import source_hash
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from importlib.machinery import BuiltinImporter, FrozenImporter, ModuleSpec, PathFinder, SourceFileLoader
-from mmap import ACCESS_READ, mmap
+from mmap import mmap
 from types import CodeType, ModuleType
 from typing import Any
+
+from ort_py.mapped_parts import UNREADABLE, Part, open_parts, read_part
 
 _WORTH = 16
 """Modules that were found elsewhere, from which on the file is written anew."""
@@ -34,15 +34,8 @@ _UNUSED = 48
 WRITERS = 16
 """Processes of which the file tells which modules they had imported. So many may arrange it anew."""
 
-FORMAT = 2
+FORMAT = 3
 """Raised whenever the entries change: an earlier release may have left its file here."""
-
-HEADER = 32
-"""Bytes before the first module: the versions of the interpreter and of this format, where the table of modules begins,
-the size of the file, and the hash of the table."""
-
-Block = tuple[int, int, bytes]
-"""Where the code of some modules begins and ends, and its hash."""
 
 Entry = tuple[str, str, str, str, int, int, int, int, str, int, int, int]
 """Of a module: its source, its ``.pyc``, the folder in which it is looked for, its own folder if it is a package, the
@@ -56,28 +49,6 @@ _BUILT_IN = (BuiltinImporter, FrozenImporter)
 _32_BITS = 0xFFFFFFFF
 _KEPT = ("ort_py.", "ort_py_", "pluggy.", "onnx.", "google.protobuf.")
 """Modules of ort-py's distributions, and of what they always need."""
-
-
-def hashed(content: memoryview | bytes) -> bytes:
-    """Eight bytes by which damage is noticed: the interpreter dies of some code that is none."""
-    return source_hash(sys.hexversion, content)
-
-
-def intact(content: mmap | bytes, begin: int, end: int, hash_: bytes) -> memoryview:
-    """A part of the file.
-
-    Raises:
-        ValueError: It is not what was written.
-    """
-    part = memoryview(content)[begin:end]
-    if hashed(part) != hash_:
-        raise ValueError
-    return part
-
-
-def version() -> int:
-    """The version of the interpreter, and behind it that of the format."""
-    return sys.hexversion << 8 | FORMAT
 
 
 def writers_of(entries: Mapping[str, Entry]) -> int:
@@ -111,28 +82,22 @@ class BytecodeArchive:
     def __init__(self, path: str, kept: tuple[str, ...] = _KEPT) -> None:
         self._path, self._kept = path, kept
         self._entries: dict[str, Entry] = {}
-        self._blocks: list[Block] = []
+        self._blocks: list[Part] = []
         self._opened: dict[int, list[CodeType | None]] = {}
         self._order: list[str] = []
         self._importers: dict[str, str] = {}
         self._content: mmap | bytes = b""
+        was_on = gc.isenabled()
+        gc.disable()  # the table is thousands of tuples, none of which is garbage
         try:
-            with open(path, "rb") as file:
-                content = mmap(file.fileno(), 0, access=ACCESS_READ)
-            made_by, table, size = (int.from_bytes(content[at : at + 8], "little") for at in (0, 8, 16))
-            if (made_by, size) == (version(), len(content)):
-                whole = intact(content, table, size, content[24:HEADER])
-                was_on = gc.isenabled()
-                gc.disable()  # thousands of tuples, none of which is garbage
-                try:
-                    entries, self._order, self._blocks, codes = marshal.loads(whole)  # noqa: S302 - as of a `.pyc`
-                finally:
-                    if was_on:
-                        gc.enable()
-                self._entries, self._content = entries, content
-                _codes.update(codes)
-        except (OSError, EOFError, TypeError, ValueError):
+            content, (self._entries, self._order, self._blocks, codes) = open_parts(path, FORMAT)
+        except UNREADABLE:
             return
+        finally:
+            if was_on:
+                gc.enable()
+        self._content = content
+        _codes.update(codes)
 
     def find_spec(self, name: str, path: Iterable[str] | None, target: ModuleType | None = None) -> ModuleSpec | None:
         """Find a module, as `importlib.abc.MetaPathFinder` has it."""
@@ -173,8 +138,8 @@ class BytecodeArchive:
         codes = self._opened.get(number)
         if codes is None:
             try:
-                codes = marshal.loads(intact(self._content, *self._blocks[number]))  # noqa: S302 - as of a `.pyc`
-            except (EOFError, TypeError, ValueError):
+                codes = read_part(self._content, self._blocks[number])
+            except UNREADABLE:
                 codes = []
             self._opened[number] = codes
         if place >= len(codes):

@@ -6,7 +6,6 @@ It must not import more of ort-py than the archive itself, since it runs while t
 from __future__ import annotations
 
 import contextlib
-import itertools
 import marshal
 import os
 from collections.abc import Iterable, Mapping, Sequence
@@ -14,7 +13,8 @@ from importlib.machinery import ModuleSpec
 from mmap import mmap
 from types import CodeType
 
-from ort_py.bytecode import HEADER, WRITERS, Block, Entry, hashed, intact, version, writers_of
+from ort_py.bytecode import FORMAT, WRITERS, Entry, writers_of
+from ort_py.mapped_parts import UNREADABLE, Part, read_part, write_parts
 
 _BLOCK = 64
 """Modules whose code is written together at most. They share names and constants, which makes reading them a fifth
@@ -28,7 +28,7 @@ def write_archive(
     sources: Sequence[ModuleSpec],
     importers: Mapping[str, str],
     entries: Mapping[str, Entry],
-    blocks: Sequence[Block],
+    blocks: Sequence[Part],
     content: mmap | bytes,
     compiled: Mapping[str, CodeType],
 ) -> None:
@@ -43,8 +43,8 @@ def write_archive(
     """
     places = {name: entry[:6] for name, entry in entries.items()}
     codes: dict[str, CodeType] = {}
-    with contextlib.suppress(EOFError, TypeError, ValueError, IndexError):
-        read = [marshal.loads(intact(content, *block)) for block in blocks]  # noqa: S302 - as of a `.pyc`
+    with contextlib.suppress(*UNREADABLE, IndexError):
+        read = [read_part(content, block) for block in blocks]
         codes = {name: read[entry[-2]][entry[-1]] for name, entry in entries.items() if entry[-1] >= 0}
     for spec in sources:
         source, pyc = str(spec.origin), str(spec.cached)
@@ -61,11 +61,8 @@ def write_archive(
                 codes[spec.name] = _of_file(marshal.loads(bytecode[_PYC_HEADER:]), source)  # noqa: S302 - it is a `.pyc`
     order, firsts = _order_of({name: importers.get(name, "") for name in places}, codes)
     writers = _writers(entries, [spec.name for spec in sources])
-    parts: list[bytes] = []
-    written: dict[str, tuple[int, int]] = {}
-    for names in _blocks_of([name for name in order if name in codes], writers):
-        written |= {name: (len(parts), place) for place, name in enumerate(names)}
-        parts.append(marshal.dumps([codes[name] for name in names]))
+    together = _blocks_of([name for name in order if name in codes], writers)
+    written = {name: (block, place) for block, names in enumerate(together) for place, name in enumerate(names)}
     new = {
         name: (
             *(*places[name], firsts[name], last, importers.get(name, ""), writers.get(name, 0)),
@@ -73,27 +70,8 @@ def write_archive(
         )
         for last, name in enumerate(order)
     }
-    ends = list(itertools.accumulate(map(len, parts), initial=HEADER))
-    found = [(*place, hashed(part)) for place, part in zip(itertools.pairwise(ends), parts, strict=True)]
-    table = marshal.dumps((new, order, found, dict(compiled)))
-    header = b"".join(number.to_bytes(8, "little") for number in (version(), ends[-1], ends[-1] + len(table)))
-    header += hashed(table)
-    replace_file(path, [header, *parts, table])
-
-
-def replace_file(path: str, parts: Iterable[bytes]) -> None:
-    """Put a file in its place once it is written whole.
-
-    Nothing is left where a folder must not be written or a disk is full: later processes do without the file.
-    """
-    temporary = f"{path}.{os.getpid()}"
-    try:
-        with open(temporary, "xb") as file:
-            file.writelines(parts)
-        os.replace(temporary, path)
-    except OSError:
-        with contextlib.suppress(OSError):
-            os.remove(temporary)
+    parts = [[codes[name] for name in names] for names in together]
+    write_parts(path, FORMAT, parts, lambda places: (new, order, list(places), dict(compiled)))
 
 
 def _writers(entries: Mapping[str, Entry], imported: Iterable[str]) -> dict[str, int]:

@@ -5,12 +5,10 @@ Only a process that has no such file imports this.
 
 from __future__ import annotations
 
-import marshal
 from typing import Any
 
-from ort_py.bytecode import hashed
-from ort_py.bytecode_writing import replace_file
-from ort_py.onnx_operators import HEADER, Operator, Parameter, header
+from ort_py.mapped_parts import write_parts
+from ort_py.onnx_operators import FORMAT, Operator, Parameter
 from ort_py.onnx_parts import onnx
 
 __all__ = ["opsets_of_library", "versions_of", "write_operators"]
@@ -87,18 +85,9 @@ def write_operators(path: str, library: tuple[object, ...]) -> None:
     for schema in onnx.defs.get_all_schemas_with_history():
         if _is_own(schema.domain):
             operators.setdefault((schema.domain, schema.name), []).append(_plain(record(schema)))
-    parts: list[bytes] = []
-    places: dict[tuple[str, str], tuple[int, int, bytes]] = {}
-    begin = HEADER
-    for name, versions in operators.items():
-        part = marshal.dumps(sorted(versions, key=lambda one: one[2]))
-        places[name] = (begin, begin + len(part), hashed(part))
-        parts.append(part)
-        begin += len(part)
+    parts = [sorted(versions, key=lambda one: one[2]) for versions in operators.values()]
     opsets = {domain: newest for domain, newest in opsets_of_library().items() if _is_own(domain)}
-    content: Any = (library, opsets, places)
-    index = marshal.dumps(content)
-    replace_file(path, [header(begin, begin + len(index), index), *parts, index])
+    write_parts(path, FORMAT, parts, lambda places: (library, opsets, dict(zip(operators, places, strict=True))))
 
 
 def _is_own(domain: str) -> bool:

@@ -11,25 +11,22 @@ A leaf: it knows what onnx says, and nothing of models.
 
 from __future__ import annotations
 
-import marshal
 import os
 import sys
 from collections.abc import Mapping
 from functools import cache, partial
-from mmap import ACCESS_READ, mmap
+from mmap import mmap
 from typing import Any
 
-from ort_py.bytecode import hashed, intact, write_later
+from ort_py.bytecode import write_later
 from ort_py.light_tuple import NamedTuple
+from ort_py.mapped_parts import UNREADABLE, Part, open_parts, read_part
 from ort_py.onnx_parts import is_native_loaded, native_file
 
 __all__ = ["Operator", "Parameter", "defined", "find", "newest_opsets"]
 
-_FORMAT = 1
+FORMAT = 2
 """Raised whenever the fields of the records change."""
-
-HEADER = 24
-"""Bytes before the records: where the index begins, the size of the file, and the hash of the index."""
 
 
 class Parameter(NamedTuple):
@@ -93,19 +90,14 @@ class OperatorFile:
     def __init__(self, path: str, library: tuple[object, ...]) -> None:
         self.path, self.library = path, library
         self.opsets: dict[str, int] | None = None
-        self._places: dict[tuple[str, str], tuple[int, int, bytes]] = {}
+        self._places: dict[tuple[str, str], Part] = {}
         self._content: mmap | bytes = b""
         try:
-            with open(path, "rb") as file:
-                content = mmap(file.fileno(), 0, access=ACCESS_READ)
-            index, size = (int.from_bytes(content[at : at + 8], "little") for at in (0, 8))
-            if size != len(content):
-                return
-            made_from, opsets, places = marshal.loads(intact(content, index, size, content[16:HEADER]))  # noqa: S302 - as of a `.pyc`
-            if made_from == library:
-                self.opsets, self._places, self._content = opsets, places, content
-        except (OSError, EOFError, TypeError, ValueError):
+            content, (made_from, opsets, places) = open_parts(path, FORMAT)
+        except UNREADABLE:
             return
+        if made_from == library:
+            self.opsets, self._places, self._content = opsets, places, content
 
     @property
     def is_present(self) -> bool:
@@ -117,8 +109,8 @@ class OperatorFile:
         if place is None:
             return []
         try:
-            read = marshal.loads(intact(self._content, *place))  # noqa: S302 - as of a `.pyc`
-        except (EOFError, TypeError, ValueError):
+            read = read_part(self._content, place)
+        except UNREADABLE:
             return None
         return [_restored(one) for one in read]
 
@@ -158,7 +150,7 @@ def library_key() -> tuple[object, ...] | None:
         status = os.stat(path)
     except OSError:
         return None
-    return (_FORMAT, sys.hexversion, path, status.st_size, status.st_mtime_ns)
+    return (path, status.st_size, status.st_mtime_ns)
 
 
 @cache
@@ -194,8 +186,3 @@ def newest_opsets() -> Mapping[str, int]:
     from ort_py.onnx_operator_records import opsets_of_library
 
     return opsets_of_library()
-
-
-def header(index_begin: int, size: int, index: bytes) -> bytes:
-    """The bytes in front of the records."""
-    return b"".join(number.to_bytes(8, "little") for number in (index_begin, size)) + hashed(index)

@@ -74,6 +74,6 @@ def test_a_library_enumerates_its_devices(
     found: list[OrtHardwareDevice],
     register: Callable[[ProviderFactory], None],
 ) -> None:
-    """What a probe names is listed only where the provider has no library to ask."""
+    """Devices that a probe names are listed only where the provider has no library to ask."""
     register(_with_hardware(hardware))
     assert [one.device for one in get_ep_devices() if one.ep_name == "FakeExecutionProvider"] == found

@@ -48,7 +48,7 @@ CAST = {1: np.float32, 6: np.int32, 7: np.int64}
 
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What follows from shapes is found when the first run has no plan."""
+    """Results that follow from shapes are found when the first run has no plan."""
     monkeypatch.setattr(planned_runs, "_PATIENCE", 0)
 
 

@@ -359,7 +359,7 @@ def test_a_closed_session_keeps_nothing_that_was_made(provider: SlowlyMade) -> N
 
 
 class _Made:
-    """What a provider holds for a region until it is asked for."""
+    """The artifact that a provider holds for a region until it is asked for."""
 
     def ready(self) -> bool:
         return False

@@ -109,7 +109,7 @@ def test_an_input_without_an_element_type() -> None:
 
 
 def test_an_initializer_tells_the_type_of_the_input_of_its_name() -> None:
-    """As onnxruntime has it."""
+    """This is onnxruntime's behaviour."""
     model = _model()
     model.graph.input[0].ClearField("type")
     model.graph.initializer.append(helper.make_tensor("x", TensorProto.FLOAT, [2], [1.0, 2.0]))

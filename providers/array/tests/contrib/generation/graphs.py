@@ -19,7 +19,7 @@ _LAYERS, _HEADS, _SIZE = 2, 2, 4
 _HIDDEN = _HEADS * _SIZE
 _POSITIONS = 64
 _FAR = -1e4
-"""What is added to scores of places that a query must not see."""
+"""The number that is added to scores of places that a query must not see."""
 
 
 class _Builder:
