@@ -80,11 +80,42 @@ def test_stale_sizes_are_not_believed() -> None:
     assert shape(typed_model(proto), "a") == (None, None)
 
 
-def test_declared_sizes_count_where_all_inputs_are_fixed() -> None:
+def test_declared_sizes_count_where_they_follow_from_fixed_sizes() -> None:
     """Then the example is the only case."""
-    proto = model_from_text(STALE.replace("[N, 4]", "[2, 4]"))
-    proto.graph.value_info.append(helper.make_tensor_value_info("a", TensorProto.FLOAT, [1, 8]))
-    assert shape(typed_model(proto), "a") == (1, 8)
+    proto = model_from_text(
+        "g (float[2, 4] x) => (float[A, B] y)"
+        "{ n = Shape(x) f = Cast<to = 1>(n) r = Round(f) s = Cast<to = 7>(r) a = Reshape(x, s) y = Relu(a) }"
+    )
+    proto.graph.value_info.append(helper.make_tensor_value_info("a", TensorProto.FLOAT, [2, 4]))
+    assert shape(typed_model(proto), "a") == (2, 4)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        STALE.replace("[N, 4]", "[2, 4]"),
+        "g (float[2, 4] x) => (int64[A, B] y) { a = NonZero(x) y = Neg(a) }",
+        "g (float[2, 4] x, bool c) => (float[A, B] y) { a = If (c) <"
+        "then_branch = t () => (float[2, 4] b) { b = Identity(x) },"
+        "else_branch = e () => (float[2, 4] d) { d = Concat<axis = 0>(x, x) }> y = Relu(a) }",
+    ],
+    ids=["computed target", "positions", "branches"],
+)
+def test_declared_sizes_are_not_believed_where_they_depend_on_what_is_fed(text: str) -> None:
+    proto = model_from_text(text)
+    kind = TensorProto.INT64 if "NonZero" in text else TensorProto.FLOAT
+    proto.graph.value_info.append(helper.make_tensor_value_info("a", kind, [2, 4]))
+    assert (shape(typed_model(proto), "a") or (None, None))[-2 if "If" in text else -1] is None
+
+
+def test_sizes_of_an_output_that_is_read_are_not_believed_where_they_depend_on_what_is_fed() -> None:
+    model = typed_model("g (float[N] x) => (int64[1, 2] y, int64[2] s) { y = NonZero(x) s = Shape(y) }")
+    assert shape(model, "y") == (1, None)
+
+
+def test_sizes_of_an_output_that_no_node_reads_are_believed() -> None:
+    """Nothing follows from them in the model, and callers see them."""
+    assert shape(typed_model("g (float[N] x) => (int64[1, 2] y) { y = NonZero(x) }"), "y") == (1, 2)
 
 
 def test_contradicting_shapes_are_ignored_with_a_warning(caplog: pytest.LogCaptureFixture) -> None:

@@ -5,9 +5,10 @@ ONNX's inference does the work for the operators it defines (`inference`), contr
 model declares fills the gaps. It does not depend on weights' contents beyond small constants.
 
 What is believed, in this order: inputs and constants; inference; names, ranks and element types that the model
-declares. Sizes that the model declares count only where inference cannot know better: at the outputs of the main graph
-and of operators without inference, and everywhere if all inputs have fixed sizes. Exporters leave the sizes of one
-example input behind, and a transform that believed them would compute wrong results for every other input.
+declares. Sizes that the model declares count only where inference cannot know better: at the outputs of operators
+without inference, at results that no node reads, and where they follow from inputs of fixed sizes, not from what is
+fed. Exporters leave the sizes of one example input behind, and a transform that believed them would compute wrong
+results for every other input.
 """
 
 from __future__ import annotations
@@ -36,6 +37,7 @@ from ort_py.graph.typing.type_merge import (
     shape_conflict,
     substitute,
 )
+from ort_py.graph.typing.varying_sizes import varying_sizes
 from ort_py.logs import lazy_logger
 
 __all__ = ["infer_types", "substitute"]
@@ -73,6 +75,7 @@ class _Inference:
         self._bodies: list[Graph] = []
         self._answers: dict[Value, ValueType] = {}
         self._refuted_before: set[Value] = set()
+        self._varying: frozenset[Value] | None = None
         graphs = list(walk(model.graph))
         for graph in graphs:
             self._collect(graph, schemas)
@@ -236,7 +239,7 @@ class _Inference:
                     fix="Correct the declared type, or insert a Cast before it.",
                 )
             sizes = value in self._opaque or (
-                value.graph.owner is None and (self._sizes or value.is_graph_output or value.producer is None)
+                inferred != declared and value.graph.owner is None and self._has_sizes(value)
             )
             believed = _without_shape(declared) if value in self._refuted_before else declared
             known = merge_types(inferred, believed, sizes=sizes)
@@ -248,6 +251,16 @@ class _Inference:
         for value, known in merged.items():
             value.type = known
         return merged
+
+    def _has_sizes(self, value: Value) -> bool:
+        """Return whether sizes that are declared for a value of the main graph hold in every run, or mislead nobody."""
+        if value.producer is None or (value.is_graph_output and not value.uses):
+            return True
+        if not (self._sizes or value.is_graph_output):
+            return False
+        if self._varying is None:
+            self._varying = varying_sizes(self._model.graph)
+        return value not in self._varying
 
     def _ask_contributed(self) -> dict[Value, ValueType]:
         answers: dict[Value, ValueType] = {}
