@@ -693,3 +693,13 @@ def test_twenty_thousand_nodes_are_quick() -> None:
     infer_types(model)
     assert time.process_time() - start < 2  # 0.2 s when the machine does nothing else
     assert shape(model, "x20000") == ("N", 3)
+
+
+def test_a_size_that_slice_cuts_has_another_name_in_version_10() -> None:
+    """ONNX's inference, which types graphs with a pool that pads by itself, keeps the name there."""
+    text = (
+        '<ir_version: 6, opset_import: ["" : 10]> g (float[N, 2, 4] x) => (float[A, B, C] y)'
+        "<int64[1] s = {0}, int64[1] e = {1}, int64[1] a = {0}>"
+        '{ w = MaxPool<auto_pad = "SAME_UPPER", kernel_shape = [2]>(x) z = Slice(w, s, e, a) y = Relu(z) }'
+    )
+    assert shape(typed_model(text), "z") == (None, 2, 4)

@@ -24,7 +24,7 @@ from ort_py.graph.typing.inference_guard import (
     node_fault,
 )
 from ort_py.graph.typing.inferred import Inferred
-from ort_py.graph.typing.misread import is_misread
+from ort_py.graph.typing.misread import is_misread, keeps_cut_names
 from ort_py.graph.typing.native_inference import InferenceError, infer_shapes
 from ort_py.graph.writing.protos import fill_tensor, type_from_proto, value_info
 from ort_py.graph.writing.serialize import GraphWriter, new_proto
@@ -66,7 +66,7 @@ class _StandInWriter(GraphWriter):
         kept: list[Node] = []
         nested: list[tuple[int, Node]] = []
         for node in nodes:
-            if (node.op_type in UNSAFE or is_misread(node)) and not node.domain:
+            if (node.op_type in UNSAFE or is_misread(node) or keeps_cut_names(node)) and not node.domain:
                 self._declare_outputs(proto, node)
                 continue
             if node.attributes:

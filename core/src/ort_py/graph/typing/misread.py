@@ -15,6 +15,9 @@ _POOLS = frozenset({"AveragePool", "LpPool", "MaxPool"})
 _FIRST_RIGHT_POOL = 22
 """Operator set from which on ONNX leaves out windows that begin behind the input."""
 
+_SLICE_THAT_KEEPS_NAMES = 10
+"""Operator set whose Slice ONNX infers names for that are wrong."""
+
 _LISTS = frozenset({"Expand", "Pad", "Reshape", "Slice", "Tile"})
 """Operators of which ONNX infers shapes from lists of sizes or positions, the inputs behind the first."""
 
@@ -47,6 +50,14 @@ def is_misread(node: Node) -> bool:
     if node.opset_version >= 11:
         return False
     return axes != sorted(axes) or min(axes, default=0) < 0
+
+
+def keeps_cut_names(node: Node) -> bool:
+    """Return whether ONNX gives a size that the node cuts the name that it had: version 10 of Slice.
+
+    The rules type it, so a graph that they cover needs no care.
+    """
+    return node.op_type == "Slice" and not node.domain and node.opset_version == _SLICE_THAT_KEEPS_NAMES
 
 
 def misread_type(node: Node, known: ValueType | None) -> ValueType | None:
