@@ -703,3 +703,20 @@ def test_a_size_that_slice_cuts_has_another_name_in_version_10() -> None:
         '{ w = MaxPool<auto_pad = "SAME_UPPER", kernel_shape = [2]>(x) z = Slice(w, s, e, a) y = Relu(z) }'
     )
     assert shape(typed_model(text), "z") == (None, 2, 4)
+
+
+def test_a_target_that_may_be_0_names_no_size_of_a_source_that_has_others() -> None:
+    """A 0 in the target keeps the source's size."""
+    model = typed_model(
+        "g (float[A, 3] x, float[N, 3] z) => (float[P, Q] y) { s = Shape(z) w = Reshape(x, s) y = Neg(w) }"
+    )
+    assert shape(model, "w") == (None, 3)
+
+
+def test_a_target_names_sizes_that_the_source_has_elsewhere() -> None:
+    """Where such a size is 0, the source has no elements."""
+    text = (
+        "g (float[A, B] x) => (float[P, Q] y) <int64[2] i = {1, 0}>"
+        "{ s = Shape(x) t = Gather(s, i) w = Reshape(x, t) y = Neg(w) }"
+    )
+    assert shape(typed_model(text), "w") == ("B", "A")

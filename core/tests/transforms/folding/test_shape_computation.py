@@ -349,3 +349,14 @@ def test_bounds_of_symbolic_sizes(operator: str, constant: str, known: bool) -> 
         feeds={"x": X},
     )
     assert (operators(model)["Shape"] == 0) is known
+
+
+def test_a_size_of_nothing_in_a_target_keeps_the_size_of_the_source() -> None:
+    """What a Reshape was told is not what it made then."""
+    optimise(
+        """g (float[A, 3] x, float[N, 3] z) => (int64[2] y) {
+            s = Shape(z) w = Reshape(x, s) y = Shape(w)
+        }""",
+        ShapeComputationFolding(),
+        feeds={"x": np.zeros((1, 3), np.float32), "z": np.zeros((0, 3), np.float32)},
+    )

@@ -13,7 +13,8 @@ from typing import Any
 
 from ort_py.dtypes import DataType, Dim, Shape, TensorType
 from ort_py.graph.typing.number_rules import LONGEST, RULES, AnyNode, Numbers
-from ort_py.graph.typing.size_sums import SizeSum, in_types, taken_from
+from ort_py.graph.typing.size_sums import SizeSum, in_types, parts_of, taken_from
+from ort_py.graph.typing.type_merge import is_made_up
 
 __all__ = ["Numbers", "ShapeData", "followed", "target_shape"]
 
@@ -46,6 +47,10 @@ class ShapeData:
     def shape(self, value: Any) -> Shape | None:
         """A value's shape as far as it is known."""
         return value.type.shape if value is not None and isinstance(value.type, TensorType) else None
+
+    def is_open(self, size: Dim) -> bool:
+        """Return whether a size may be any other one: neither a number nor a name of the model's says what it is."""
+        return size is None or (isinstance(size, str) and is_made_up(size))
 
     def follow(self, node: AnyNode) -> None:
         """Note the content of a node's output, if the operator is one that shapes are computed with."""
@@ -162,6 +167,8 @@ def _reshaped(node: AnyNode, data: ShapeData) -> Shape | None:
             if position >= len(source):
                 return None
             sizes.append(source[position])
+        elif isinstance(entry, str) and not node.attributes.get("allowzero", 0) and _is_foreign(entry, source, data):
+            sizes.append(None)
         else:
             sizes.append(entry)
     if sizes.count(-1) != 1:
@@ -169,6 +176,13 @@ def _reshaped(node: AnyNode, data: ShapeData) -> Shape | None:
     place = sizes.index(-1)
     sizes[place] = _rest(source, [size for index, size in enumerate(sizes) if index != place])
     return tuple(sizes)
+
+
+def _is_foreign(name: str, source: Shape, data: ShapeData) -> bool:
+    """Return whether a size of the target may be 0, which keeps the source's size at its place, for a source that has
+    elements. All of its sizes are known by number or by a name of the model's, and this is none of them.
+    """
+    return not any(data.is_open(size) for size in source) and not any(part in source for part in parts_of(name))
 
 
 def _rest(source: Shape, others: list[Dim]) -> Dim:

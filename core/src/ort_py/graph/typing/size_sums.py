@@ -44,7 +44,7 @@ def added(a: Dim, b: Dim) -> Dim:
         return b if a == 0 else a
     if not isinstance(a, str) or not isinstance(b, str):
         return None
-    return _named([*_parts(a), *_parts(b)])
+    return _named([*parts_of(a), *parts_of(b)])
 
 
 def taken_from(whole: Dim, part: Dim) -> Dim:
@@ -53,8 +53,8 @@ def taken_from(whole: Dim, part: Dim) -> Dim:
         return whole
     if not isinstance(whole, str) or not isinstance(part, str):
         return None
-    left = _parts(whole)
-    for name in _parts(part):
+    left = parts_of(whole)
+    for name in parts_of(part):
         if name not in left:
             return None
         left.remove(name)
@@ -66,7 +66,8 @@ def in_types(size: Dim) -> Dim:
     return None if isinstance(size, SizeSum) else size
 
 
-def _parts(size: str) -> list[str]:
+def parts_of(size: str) -> list[str]:
+    """The names of the sizes that a size is the sum of."""
     return list(size.parts) if isinstance(size, SizeSum) else [size]
 
 

@@ -68,7 +68,7 @@ def merge_types(inferred: ValueType | None, declared: ValueType | None, *, sizes
 
 
 def _merge_dims(inferred: Dim, declared: Dim, sizes: bool) -> Dim:
-    unknown = inferred is None or (isinstance(inferred, str) and _GENERATED.fullmatch(inferred))
+    unknown = inferred is None or (isinstance(inferred, str) and is_made_up(inferred))
     says = isinstance(declared, str) or (sizes and declared is not None)
     return declared if unknown and says else inferred
 
@@ -89,6 +89,11 @@ def _without_sizes(value_type: ValueType) -> ValueType:
     return value_type
 
 
+def is_made_up(name: str) -> bool:
+    """Return whether a name looks like those that ONNX's inference makes up for sizes that it does not know."""
+    return _GENERATED.fullmatch(name) is not None
+
+
 def made_up(types: Iterable[ValueType | None], own: Collection[str], *, uses: int | None = None) -> set[str]:
     """Names that ONNX's inference made up for unknown sizes.
 
@@ -97,9 +102,7 @@ def made_up(types: Iterable[ValueType | None], own: Collection[str], *, uses: in
     """
     count = Counter(dim for value_type in types for dim in dim_names(value_type))
     return {
-        name
-        for name, seen in count.items()
-        if (uses is None or seen == uses) and name not in own and _GENERATED.fullmatch(name)
+        name for name, seen in count.items() if (uses is None or seen == uses) and name not in own and is_made_up(name)
     }
 
 

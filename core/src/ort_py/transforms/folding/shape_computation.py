@@ -81,6 +81,9 @@ class _Records(ShapeData):
             return known
         return tuple([f"{value.name}[{axis}]" if size is None else size for axis, size in enumerate(known)])
 
+    def is_open(self, size: Dim) -> bool:
+        return super().is_open(size) or (isinstance(size, str) and size.endswith("]"))
+
 
 class _Origins(_Records):
     """The same with sizes called by where they come from, and never by the names that the model gives to them.
@@ -100,7 +103,16 @@ class _Origins(_Records):
             told = self.of(node.inputs[1])
             shape = None if told is None or -1 in told.entries else target_shape(node, self)
             if shape is not None:
-                self._shapes[node.outputs[0].name] = shape
+                self._shapes[node.outputs[0].name] = self._kept(node, shape)
+
+    def _kept(self, node: Any, told: Shape) -> Shape:
+        """The sizes that a Reshape was told, without those that types leave open although they know its source: such a
+        size may be 0, which keeps another one.
+        """
+        source, made = super().shape(node.inputs[0]), super().shape(node.outputs[0])
+        if source is None or made is None or len(made) != len(told) or any(self.is_open(size) for size in source):
+            return told
+        return tuple([None if self.is_open(size) else one for one, size in zip(told, made, strict=True)])
 
     def shape(self, value: ValueSpec | None) -> Shape | None:
         known = super().shape(value)
