@@ -714,9 +714,22 @@ def test_a_target_that_may_be_0_names_no_size_of_a_source_that_has_others() -> N
 
 
 def test_a_target_names_sizes_that_the_source_has_elsewhere() -> None:
-    """Where such a size is 0, the source has no elements."""
+    """The source has no elements where such a size is 0."""
     text = (
         "g (float[A, B] x) => (float[P, Q] y) <int64[2] i = {1, 0}>"
         "{ s = Shape(x) t = Gather(s, i) w = Reshape(x, t) y = Neg(w) }"
     )
     assert shape(typed_model(text), "w") == ("B", "A")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "g (float[2, 3] x) => (float[2, 5] y) <int32[1] axes = {-1}, int64[2] pads = {1, 1}>"
+        '{ y = Pad(x, pads, "", axes) }',
+        'g (float[A, B] x, int64[C] s) => (float[M, N] y) { y = Resize<mode = "nearest">(x, "", "", s) }',
+    ],
+    ids=["axes of 32 bits", "any number of sizes"],
+)
+def test_what_onnx_refuses_by_mistake_is_loaded(text: str) -> None:
+    assert len(shape(typed_model(text), "y") or ()) == 2

@@ -24,7 +24,7 @@ from ort_py.graph.typing.inference_guard import (
     node_fault,
 )
 from ort_py.graph.typing.inferred import Inferred
-from ort_py.graph.typing.misread import is_misread, keeps_cut_names
+from ort_py.graph.typing.misread import is_misread, is_mistaken, keeps_cut_names
 from ort_py.graph.typing.native_inference import InferenceError, infer_shapes
 from ort_py.graph.writing.protos import fill_tensor, type_from_proto, value_info
 from ort_py.graph.writing.serialize import GraphWriter, new_proto
@@ -218,6 +218,7 @@ def _contradictions(text: str) -> tuple[str, ...]:
         for line in lines
         if line.rfind("[ShapeInferenceError]") > line.rfind("[TypeInferenceError]")
         and "MeanVarianceNormalization" not in line
+        and not is_mistaken(line)
     )
 
 

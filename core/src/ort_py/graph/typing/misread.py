@@ -60,6 +60,14 @@ def keeps_cut_names(node: Node) -> bool:
     return node.op_type == "Slice" and not node.domain and node.opset_version == _SLICE_THAT_KEEPS_NAMES
 
 
+def is_mistaken(complaint: str) -> bool:
+    """Return whether ONNX complains about what its operators allow.
+
+    It reads axes of a Pad as 64-bit numbers only, and takes a number of sizes for a Resize that it does not know for 0.
+    """
+    return "ParseData type mismatch" in complaint or "Number of elements of input 'sizes' (0)" in complaint
+
+
 def misread_type(node: Node, known: ValueType | None) -> ValueType | None:
     """The type of an output, all of which have one shape; `known`, without a shape, if that cannot be determined.
 

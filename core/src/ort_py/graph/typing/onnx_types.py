@@ -17,7 +17,7 @@ from ort_py.graph.ir import Node, Value
 from ort_py.graph.typing.contents import Contents, constant_contents
 from ort_py.graph.typing.inference_gaps import gap_types
 from ort_py.graph.typing.inference_guard import has_long_target, is_hidden, node_fault
-from ort_py.graph.typing.misread import is_misread
+from ort_py.graph.typing.misread import is_misread, is_mistaken
 from ort_py.graph.typing.native_inference import InferenceUnavailable, infer_shapes
 from ort_py.graph.writing.protos import fill_tensor, fill_type, type_from_proto
 from ort_py.graph.writing.serialize import GraphWriter, new_proto
@@ -122,6 +122,8 @@ def _infer(node: Node, known: Mapping[Value, np.ndarray[Any, Any] | None]) -> tu
     except OrtPyError:
         raise  # the time for loading is over, or inference ended the process that it ran in
     except Exception as error:  # onnx raises many types here
+        if is_mistaken(str(error)):
+            return None
         raise InvalidGraph(
             "The inputs of a node contradict its operator.",
             where=node.location,
