@@ -177,6 +177,11 @@ def test_nothing_to_do_gives_a_copy() -> None:
             "roi has 2 entries instead of 8",
         ),
         ([X[:, :, :0], None, None, i64(1, 2, 3, 3)], {}, "has nothing to resample to [1, 2, 3, 3]"),
+        (
+            [X[:, :, :0], None, None, i64(1, 2, 3, 3)],
+            {"keep_aspect_ratio_policy": "not_larger"},
+            "cannot keep an aspect ratio: an axis is empty",
+        ),
         ([X.astype(object), None, f32(1, 1, 2, 2)], {"mode": "cubic"}, "nothing between them for mode 'cubic'"),
     ],
 )

@@ -67,6 +67,12 @@ def resize(ctx: KernelContext) -> KernelCallable:
         _check(ctx, axes, wanted, factors)
         factor: float | None = None
         if wanted is not None and policy != "stretch":
+            if 0 in [x.shape[axis] for axis in axes]:
+                raise InvalidArgument(
+                    f"Resize of shape {tuple(x.shape)} cannot keep an aspect ratio: an axis is empty.",
+                    where=ctx.node.location,
+                    fix="Feed an input without an empty axis, or leave the policy at 'stretch'.",
+                )
             pick = min if policy == "not_larger" else max
             factor = pick(w / x.shape[a] for a, w in zip(axes, wanted, strict=True))
             wanted = [int(x.shape[a] * factor + 0.5) for a in axes]
