@@ -9,8 +9,9 @@ import pytest
 
 import ort_py as ort
 from ort_py_kit.tolerances import assert_close
+from ort_py_onednn.execution.instance import DnnlInstance
 from providers.onednn.tests.checking import watched
-from providers.onednn.tests.models import PROVIDER, model, node
+from providers.onednn.tests.models import PROVIDER, model, node, run_here
 
 Array = np.ndarray[Any, Any]
 DEPTH, WIDE = 264, 520
@@ -83,3 +84,24 @@ def test_what_is_no_number(value: float) -> None:
         model([node("MatMul", "x w", "y")], {"x": x}, constants), providers=[PROVIDER]
     ) as session:
         np.testing.assert_array_equal(session.run(None, {"x": x})[0], np.full((1, WIDE), value))
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (1,)], ids=str)
+def test_a_residual_of_one_row_is_added_by_its_product(shape: tuple[int, ...], monkeypatch: pytest.MonkeyPatch) -> None:
+    """A sum with more axes than the flattened product is no vector of columns, and no step of its own."""
+    steps: list[int] = []
+    original = DnnlInstance.bind
+
+    def remember(self: DnnlInstance, *arguments: Any, **options: Any) -> Any:
+        found = original(self, *arguments, **options)
+        steps[:] = [len(form.plan.steps) for form in self._forms.values()]
+        return found
+
+    monkeypatch.setattr(DnnlInstance, "bind", remember)
+    rng = np.random.default_rng(14)
+    feeds = {name: rng.standard_normal((*shape, 32)).astype(np.float32) for name in "xz"}
+    constants = {"w": rng.standard_normal((32, 32)).astype(np.float32)}
+    data = model([node("MatMul", "x w", "m"), node("Add", "m z", "y")], feeds, constants)
+    exact = feeds["x"].astype(np.float64) @ constants["w"] + feeds["z"]
+    assert_close(run_here(data, feeds)[0], np.asarray(exact, np.float32))
+    assert steps == [1]

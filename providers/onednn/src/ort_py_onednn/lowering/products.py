@@ -262,8 +262,11 @@ def flattened(
         operand = planner.value(post.value)
         if planner.adds_axes(post, shape):
             return list(posts[:place]), list(posts[place:])
-        if post.algorithm & PER_CHANNEL or not (
-            operand.dims[-1] == math.prod(operand.dims) and operand.dims[-1] in {1, dims[-1]}
+        of_a_row = operand.dims == shape and len(shape) > len(dims)  # a vector of columns, but with more axes
+        if (
+            post.algorithm & PER_CHANNEL
+            or of_a_row
+            or not (operand.dims[-1] == math.prod(operand.dims) and operand.dims[-1] in {1, dims[-1]})
         ):
             if post.algorithm & PER_CHANNEL == 0 and operand.dims == shape:
                 # Of the result's own size: flattened likewise.
