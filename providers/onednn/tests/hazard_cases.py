@@ -142,6 +142,9 @@ def _rows(make: _Maker) -> Iterator[Case]:
             yield make.case(f"{name} {axis}", [node(name, "x axes", "y")], feeds, axes=np.array([axis]))
     scale = {"s": make.array(18), "b": make.array(18)}
     yield make.case("LayerNormalization", [node("LayerNormalization", "x s b", "y")], feeds, **scale)
+    yield make.case("root mean square", [node("SimplifiedLayerNormalization", "x s", "y")], feeds, s=make.array(18))
+    skip = [node("Add", "x z", "t"), node("LayerNormalization", "t s b", "n"), node("Relu", "n", "y")]
+    yield make.case("sum and LayerNormalization", skip, feeds | {"z": make.array(3, 7, 18)}, **scale)
     picture = {"x": make.array(1, 7, 8, 8)}
     vector = {"s": make.array(7), "b": make.array(7)}
     yield make.case("InstanceNormalization", [node("InstanceNormalization", "x s b", "y")], picture, **vector)

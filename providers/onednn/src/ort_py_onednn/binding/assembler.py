@@ -245,6 +245,10 @@ class Assembler:
         """Append an instruction of a target and one source, both registers: ``vcvtdq2ps`` or ``vcvtps2dq``."""
         self.vex({"vcvtdq2ps": 0, "vcvtps2dq": 1}[name], 1, 0x5B, target, None, source)
 
+    def root(self, target: int, source: int) -> None:
+        """Append vsqrtps."""
+        self.vex(0, 1, 0x51, target, None, source)
+
     def half(self, name: str, register: int, place: At) -> None:
         """Append an instruction on the lower 128 bits of a register and memory; see `_HALVES`.
 

@@ -35,6 +35,7 @@ from ort_py_onednn.execution.packed_weights import MadeWeight, Weight
 from ort_py_onednn.execution.plan import Plan
 from ort_py_onednn.execution.repeat import Repeat
 from ort_py_onednn.execution.shape_memory import Entry, shape_memory
+from ort_py_onednn.graph.joined_sums import join_sums
 from ort_py_onednn.graph.operation import Operation
 from ort_py_onednn.graph.precision import FLOATING, assign
 from ort_py_onednn.graph.quantization import fuse
@@ -87,6 +88,8 @@ class DnnlRegion(CompiledRegion):
     ) -> None:
         fused = fuse(view, fast_math=fast_math)
         parts = split_sums(fused, view) if chosen == F32 else {}
+        if chosen == F32:
+            join_sums(fused)
         self.engine = engine
         self.steady = steady
         self.looks = not fast_math

@@ -124,7 +124,7 @@ def _skip(simplified: bool) -> Callable[[Steps], bool]:
             value = steps.add("Add", (value, bias), total)
         epsilon = steps.node.attributes.get("epsilon", 1e-12)
         if simplified:
-            return _root_mean_square(steps, value, steps.input(2), epsilon)
+            return _root_mean_square(steps, value, steps.input(2), epsilon, -1)
         steps.add(
             "LayerNormalization",
             (value, steps.input(2), steps.input(3)),
@@ -142,21 +142,14 @@ def _simplified(steps: Steps) -> bool:
     shape = None if value is None else value.shape
     if value is None or not shape or attributes.get("stash_type", 1) != 1 or steps.output(1) is not None:
         return False
-    axes = range(attributes.get("axis", -1) % len(shape), len(shape))
-    return _root_mean_square(steps, value, steps.input(1), attributes.get("epsilon", 1e-5), axes)
+    axis, epsilon = attributes.get("axis", -1), attributes.get("epsilon", 1e-5)
+    return _root_mean_square(steps, value, steps.input(1), epsilon, axis)
 
 
-def _root_mean_square(
-    steps: Steps, value: ValueSpec, scale: ValueSpec | None, epsilon: float, axes: Sequence[int] = (-1,)
-) -> bool:
+def _root_mean_square(steps: Steps, value: ValueSpec, scale: ValueSpec | None, epsilon: float, axis: int) -> bool:
     if value.shape is None:
         return False
-    square = steps.add("Mul", (value, value), None)
-    mean = steps.reduced("ReduceMean", square, axes)
-    shifted = steps.add("@Linear", (mean,), None, {"alpha": 1.0, "beta": epsilon})
-    factor = steps.add("Reciprocal", (steps.add("Sqrt", (shifted,), None),), None)
-    scaled = steps.add("Mul", (value, factor), None)
-    steps.add("Mul", (scaled, scale), steps.output(0))
+    steps.add("RMSNormalization", (value, scale), steps.output(0), {"axis": axis, "epsilon": epsilon}, 23)
     return True
 
 

@@ -20,7 +20,12 @@ __all__ = ["FLOATING", "Types", "assign"]
 _PRODUCTS = frozenset({"Attention", "Conv", "ConvTranspose", "Gemm", "MatMul", "MultiHeadAttention"})
 _STATISTICS = frozenset({"ReduceMean", "ReduceSum"})
 _PROBABILITIES = frozenset({"LogSoftmax", "Softmax"})
-_NORMALIZATIONS = _PROBABILITIES | {"GroupNormalization", "InstanceNormalization", "LayerNormalization"}
+_NORMALIZATIONS = _PROBABILITIES | {
+    "GroupNormalization",
+    "InstanceNormalization",
+    "LayerNormalization",
+    "RMSNormalization",
+}
 _FOLLOWING = frozenset(
     {
         "AveragePool",

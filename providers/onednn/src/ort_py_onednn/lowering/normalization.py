@@ -1,18 +1,17 @@
-"""Softmax, LogSoftmax, LayerNormalization, LRN."""
+"""Softmax, LogSoftmax, normalisations of channels, LRN."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
 
 from ort_py_onednn.binding import primitives
-from ort_py_onednn.binding.constants import F32, Argument, Binary, NormalizationFlag
+from ort_py_onednn.binding.constants import Argument, Binary
 from ort_py_onednn.binding.descriptors import Desc
-from ort_py_onednn.binding.primitive import PostOp, Primitive
+from ort_py_onednn.binding.primitive import Primitive
 from ort_py_onednn.graph.operation import Combine, Operation
 from ort_py_onednn.lowering.planner import PER_CHANNEL, Planner, Value
 
-__all__ = ["group_normalization", "layer_normalization", "local_response", "softmax"]
+__all__ = ["group_normalization", "local_response", "softmax"]
 
 _LANES = 16
 """Numbers of float32 in the longest vectors."""
@@ -82,39 +81,6 @@ def _wants_turn(primitive: Primitive, desc: Desc, axis: int) -> bool:
     """
     rows = math.prod(desc.dims[axis + 1 :])
     return desc.is_plain and rows > 1 and (primitive.is_reference or rows % _LANES != 0)
-
-
-def layer_normalization(planner: Planner, operation: Operation) -> None:
-    """ONNX LayerNormalization without its statistics; the axes from one on are normalised together."""
-    source = planner.value(operation.inputs[0])
-    rank = len(source.shape)
-    axis = operation.attributes.get("axis", -1) % rank
-    inner = math.prod(source.dims[axis:])
-    value = planner.reshaped(source, (math.prod(source.dims[:axis]), inner))
-    value = planner.plain(value)
-    desc, target = value.desc, _result(planner, value)
-    given = {Argument.SRC: value}
-    flags = 0
-    for place, flag, code in (
-        (1, NormalizationFlag.SCALE, Argument.SCALE),
-        (2, NormalizationFlag.SHIFT, Argument.SHIFT),
-    ):
-        if len(operation.inputs) > place and operation.inputs[place]:
-            flags |= flag
-            vector = planner.plain(planner.reshaped(planner.value(operation.inputs[place]), (inner,)))
-            given[code] = planner.converted(vector, F32)
-    epsilon = operation.attributes.get("epsilon", 1e-5)
-
-    def build(posts: Sequence[PostOp]) -> Primitive:
-        return primitives.layer_normalization(desc, target, epsilon, flags, posts)
-
-    def values(_: Primitive) -> Mapping[int, Value]:
-        return given
-
-    primitive = planner.make_heavy(lambda: build(()), 4.0 * math.prod(desc.dims))
-    found = planner.new(target, desc.dims)
-    planner.emit(primitive, {**values(primitive), Argument.DST: found}, in_place=Argument.SRC)
-    planner.bind(operation.outputs[0], planner.apply(planner.reshaped(found, source.shape), operation.posts))
 
 
 def _result(planner: Planner, value: Value) -> Desc:

@@ -28,6 +28,10 @@ def _layer_normalization(node: NodeSpec, graph: GraphView) -> str | None:
     return None
 
 
+def _root_mean_square(node: NodeSpec, graph: GraphView) -> str | None:
+    return None if shape_of(node, 0) else "a scalar"
+
+
 def _group_normalization(node: NodeSpec, graph: GraphView) -> str | None:
     shape = shape_of(node, 0)
     if len(shape) < 3:
@@ -65,5 +69,6 @@ RULES: Rules = {
     ("", "LRN"): Rule(_lrn),
     ("", "LayerNormalization"): Rule(_layer_normalization),
     ("", "LogSoftmax"): Rule(_softmax),
+    ("", "RMSNormalization"): Rule(_root_mean_square),
     ("", "Softmax"): Rule(_softmax),
 }

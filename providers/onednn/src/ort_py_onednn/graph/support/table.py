@@ -24,7 +24,8 @@ FAMILIES: dict[str, str] = {
         "Tile Transpose Unsqueeze"
     ),
     "normalization": (
-        "BatchNormalization GroupNormalization InstanceNormalization LRN LayerNormalization LogSoftmax Softmax"
+        "BatchNormalization GroupNormalization InstanceNormalization LRN LayerNormalization LogSoftmax "
+        "RMSNormalization Softmax"
     ),
     "pooling": ("AveragePool GlobalAveragePool GlobalMaxPool MaxPool ReduceMax ReduceMean ReduceMin ReduceSum"),
     "products": "Gemm MatMul",
