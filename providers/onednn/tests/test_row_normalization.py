@@ -174,7 +174,7 @@ def test_a_scale_that_broadcasts(shape: tuple[int, ...], axis: int) -> None:
 @needs_code
 @pytest.mark.parametrize("kind", [*SKIPS, "LayerNormalization", "RMSNormalization"])
 def test_it_is_one_step(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of few rows, a normalisation with its sum, scale and bias is one step of a plan."""
+    """A normalisation of few rows, with its sum, scale and bias, is one step of a plan."""
     steps: list[Any] = []
     original = DnnlInstance.bind
 

@@ -88,7 +88,7 @@ def test_what_is_no_number(value: float) -> None:
 
 @pytest.mark.parametrize("shape", [(1, 1), (1,)], ids=str)
 def test_a_residual_of_one_row_is_added_by_its_product(shape: tuple[int, ...], monkeypatch: pytest.MonkeyPatch) -> None:
-    """A sum with more axes than the flattened product is no vector of columns, and no step of its own."""
+    """A sum with more axes than the flattened product is not a vector of columns, and gets no step of its own."""
     steps: list[int] = []
     original = DnnlInstance.bind
 

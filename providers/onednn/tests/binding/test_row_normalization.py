@@ -26,7 +26,7 @@ def _draw(*shape: int, seed: int = 0) -> np.ndarray:
 def _run(
     x: np.ndarray, *, centred: bool, epsilon: float = 1e-5, parts: frozenset[str] = frozenset(), in_place: bool = False
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
-    """What the code computes, what it should, and the sum that it kept."""
+    """Return what the code computes, what it should, and the sum that it kept."""
     rows, length = x.shape
     exact = x.astype(np.float64)
     given = {Argument.SRC: x.copy()}
@@ -81,7 +81,7 @@ def test_each_part_by_itself(parts: tuple[str, ...], centred: bool) -> None:
 
 @pytest.mark.parametrize("length", [1, 8, 31, 160])
 def test_the_sum_is_kept_as_it_is(length: int) -> None:
-    """What is added in front is rounded once, and written as the addition gives it."""
+    """The sum in front is rounded once, and written as the addition gives it."""
     x = _draw(4, length)
     _, _, kept = _run(x, centred=True, parts=_ALL)
     np.testing.assert_array_equal(kept, x + _draw(4, length, seed=1))
@@ -117,7 +117,7 @@ def test_rows_of_zeros(centred: bool) -> None:
 
 
 def test_rows_of_one_number_have_no_variance() -> None:
-    """A mean of equal numbers that is no power of two leaves nothing."""
+    """A mean of equal numbers that is not a power of two leaves nothing."""
     found, _, _ = _run(np.full((2, 48), 3.1, np.float32), centred=True)
     np.testing.assert_allclose(found, 0, atol=1e-3)
 

@@ -74,7 +74,7 @@ _MEAN, _FACTOR, _OTHER, _PART = 12, 13, 14, 15
 
 
 class _Form(NamedTuple):
-    """What the code of one kind does.
+    """The work that the code of one kind does.
 
     Attributes:
         centred: Whether the mean is subtracted: else a row is divided by its root mean square.
