@@ -8,6 +8,11 @@ import numpy as np
 import pytest
 
 from ort_py_kit.tolerances import assert_close
+from ort_py_onednn.binding.engine import engine
+from ort_py_onednn.binding.row_rotation import has_row_rotation
+from ort_py_onednn.execution.instance import DnnlInstance
+from ort_py_onednn.lowering import rotary
+from providers.onednn.tests.checking import watched
 from providers.onednn.tests.models import PROVIDER, model, node, open_session, run_here, run_plain
 
 RNG = np.random.default_rng(23)
@@ -130,6 +135,37 @@ def test_rotary_embedding_of_a_table(packed: bool) -> None:
     feeds = {"x": _f(2, 5, 24) if packed else _f(2, 3, 5, 8)}
     one = node("RotaryEmbedding", "x p c s", "y", domain="com.microsoft")
     _check(model([one], feeds, {"p": np.array([4]), **table}), feeds)
+
+
+@pytest.mark.parametrize("rows", [1, 5])
+@pytest.mark.parametrize("packed", [False, True])
+def test_rotary_embedding_is_one_step(packed: bool, rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With code of our own, tables are read as they are, and no half is moved."""
+    if not has_row_rotation(engine().library):
+        pytest.skip("this machine has no AVX2, or no executable memory")
+    steps: list[str] = []
+    original = DnnlInstance.bind
+
+    def remember(self: DnnlInstance, *arguments: Any, **options: Any) -> Any:
+        found = original(self, *arguments, **options)
+        plans = [form.plan for form in self._forms.values()]
+        steps[:] = [step.primitive.implementation for plan in plans for step in plan.steps if step.primitive]
+        return found
+
+    monkeypatch.setattr(DnnlInstance, "bind", remember)
+    feeds = {"x": _f(1, rows, 24) if packed else _f(1, 3, rows, 8), **_rotary(batch=1, rows=rows)}
+    data = model([node("RotaryEmbedding", "x c s", "y", num_heads=3)], feeds, opset=23)
+    with watched():
+        _check(data, feeds)
+    assert steps == ["own:turn:avx2"]
+
+
+def test_rotary_embedding_without_code(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Primitives do it on other processors, with tables of cosines of whole heads."""
+    monkeypatch.setattr(rotary, "has_row_rotation", lambda library: False)
+    for packed in (False, True):
+        feeds = {"x": _f(1, 5, 24) if packed else _f(1, 3, 5, 8), **_rotary(batch=1)}
+        _check(model([node("RotaryEmbedding", "x c s", "y", num_heads=3)], feeds, opset=23), feeds)
 
 
 def test_neighbours_are_left() -> None:
