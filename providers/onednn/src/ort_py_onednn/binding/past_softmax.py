@@ -24,12 +24,12 @@ from ort_py_onednn.binding.past_frame import (
 )
 from ort_py_onednn.binding.past_table import Word
 
-__all__ = ["weigh"]
+__all__ = ["LEAST", "exponential", "fold", "weigh"]
 
 _Step = Callable[[Assembler], None]
 
 _LOWEST = float(np.finfo(np.float32).min)
-_LEAST = -87.0
+LEAST = -87.0
 """Below this an exponential is taken for 0; it is less than the least number of full precision."""
 
 _EXPONENTIAL = (1.0, 1.0, 0.4999999, 0.16666418, 0.04166824, 0.008374987, 0.0013836629)
@@ -161,12 +161,12 @@ def _bias_of_bytes(a: Assembler) -> None:
 def _exponentials(a: Assembler) -> None:
     """Append code that writes the exponentials of a row, and leaves one by their sum in register 4."""
     for one in (0, 1):
-        _fold(a, "vmaxps", one, 3)
+        fold(a, "vmaxps", one, 3)
     a.compare(5, 0, 2, _EQUAL)  # no score but -infinity
     a.compare(6, 1, 2, _EQUAL)  # no key that is seen
     a.do("vmaxps", 0, 0, a.number(_LOWEST))
     a.do("vxorps", 7, 7, 7)
-    a.load(8, a.number(_LEAST))
+    a.load(8, a.number(LEAST))
     a.digits("31c0")  # xor eax, eax
     exponentials = a.size
     _exponential(a)
@@ -175,7 +175,7 @@ def _exponentials(a: Assembler) -> None:
     a.add_number(RAX, 32)
     a.compare_whole(RAX, R9)
     a.jump_if("less", exponentials)
-    _fold(a, "vaddps", 7, 3)
+    fold(a, "vaddps", 7, 3)
     a.load(4, a.number(1))
     a.choose(7, 7, 4, 5)
     a.do("vdivps", 4, 4, 7)
@@ -204,7 +204,7 @@ def _seen(a: Assembler, whole: Sequence[_Step], part: Sequence[_Step]) -> None:
     a.land(none)
 
 
-def _fold(a: Assembler, name: str, register: int, other: int) -> None:
+def fold(a: Assembler, name: str, register: int, other: int) -> None:
     """Append code that combines all eight numbers of a register, and leaves the result in all of them."""
     a.exchange_halves(other, register)
     a.do(name, register, register, other)
@@ -214,11 +214,16 @@ def _fold(a: Assembler, name: str, register: int, other: int) -> None:
 
 
 def _exponential(a: Assembler) -> None:
-    """Append code that puts the exponential of numbers at rsi + rax, less register 0, into register 3.
-
-    The numbers are at most register 0; register 8 holds `_LEAST`. Not-a-number stays. Changes registers 4 and 9 to 12.
-    """
+    """Append code that puts the exponential of numbers at rsi + rax, less register 0, into register 3."""
     a.read(3, At(RSI, 0, RAX))
+    exponential(a)
+
+
+def exponential(a: Assembler) -> None:
+    """Append code that replaces register 3 by its exponential, less register 0.
+
+    The numbers are at most register 0; register 8 holds `LEAST`. Not-a-number stays. Changes registers 4 and 9 to 12.
+    """
     a.do("vsubps", 3, 3, 0)
     a.compare(4, 3, 8, _NOT_LESS)
     a.do("vmaxps", 3, 8, 3)

@@ -16,6 +16,7 @@ from ort_py_onednn.graph.functions import linear
 from ort_py_onednn.graph.operation import Operation
 from ort_py_onednn.lowering.attention_masks import Masks
 from ort_py_onednn.lowering.blocked_attention import in_blocks
+from ort_py_onednn.lowering.normalization import softmax_of_rows
 from ort_py_onednn.lowering.past_attention import past_attention
 from ort_py_onednn.lowering.planner import Planner, Value, broadcast_dims
 
@@ -121,9 +122,11 @@ def _attend(planner: Planner, heads: _Heads, *, packed: bool) -> Value:
     # Half-precision weights would be rounded before the result is, which then differs in more than its last bit.
     kind = F32 if dtype == Element.F16 else dtype
     values = planner.converted(heads.value, kind)
-    weights = planner.new(Desc.plain(shape, kind))
-    softmax = planner.make_heavy(lambda: primitives.softmax(desc, weights.desc, 3), work)
-    planner.emit(softmax, {Argument.SRC: scores, Argument.DST: weights}, in_place=Argument.SRC)
+    own = softmax_of_rows(planner, scores) if kind == F32 else None
+    weights = own or planner.new(Desc.plain(shape, kind))
+    if own is None:
+        softmax = planner.make_heavy(lambda: primitives.softmax(desc, weights.desc, 3), work)
+        planner.emit(softmax, {Argument.SRC: scores, Argument.DST: weights}, in_place=Argument.SRC)
     if heads.may_hide:
         weights = _without_unknown(planner, weights)
     if heads.seen is not None:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 
 from ort_py_onednn.binding import primitives
-from ort_py_onednn.binding.constants import Argument, Binary
+from ort_py_onednn.binding.constants import F32, Argument, Binary
 from ort_py_onednn.binding.descriptors import Desc
 from ort_py_onednn.binding.primitive import Primitive
+from ort_py_onednn.binding.row_softmax import RowSoftmax, has_row_softmax
 from ort_py_onednn.graph.operation import Combine, Operation
 from ort_py_onednn.lowering.planner import PER_CHANNEL, Planner, Value
 
-__all__ = ["group_normalization", "local_response", "softmax"]
+__all__ = ["group_normalization", "local_response", "softmax", "softmax_of_rows"]
 
 _LANES = 16
 """Numbers of float32 in the longest vectors."""
@@ -43,6 +44,10 @@ def softmax(planner: Planner, operation: Operation) -> None:
 
 def _softmax(planner: Planner, value: Value, axis: int, *, logarithm: bool) -> Value:
     desc, target = value.desc, _result(planner, value)
+    along_rows = axis == len(desc.dims) - 1 and not logarithm
+    own = softmax_of_rows(planner, value) if along_rows and target.dtype == F32 else None
+    if own is not None:
+        return own
     primitive = planner.make_heavy(
         lambda: primitives.softmax(desc, target, axis, logarithm=logarithm), 4.0 * math.prod(desc.dims)
     )
@@ -58,6 +63,17 @@ def _softmax(planner: Planner, value: Value, axis: int, *, logarithm: bool) -> V
     found = planner.new(target, value.shape)
     planner.emit(primitive, {Argument.SRC: value, Argument.DST: found}, in_place=Argument.SRC)
     return found
+
+
+def softmax_of_rows(planner: Planner, value: Value) -> Value | None:
+    """The softmax along the last axis in code of our own; None where there is none for the value's layout and type."""
+    if value.dtype != F32 or not value.desc.is_plain or 0 in value.dims or not has_row_softmax(planner.library):
+        return None
+    rows = planner.reshaped(value, (math.prod(value.dims[:-1]), value.dims[-1]))
+    found = planner.new(rows.desc)
+    own = planner.make_heavy(lambda: RowSoftmax(planner.library, rows.desc), 4.0 * math.prod(value.dims))
+    planner.emit(own, {Argument.SRC: rows, Argument.DST: found}, in_place=Argument.SRC)
+    return planner.reshaped(found, value.shape)
 
 
 def _misleads(desc: Desc, axis: int) -> bool:
