@@ -26,13 +26,13 @@ from typing import Any
 from ort_py.mapped_parts import UNREADABLE, Part, open_parts, read_part
 
 _WORTH = 16
-"""Modules that were found elsewhere, from which on the file is written anew."""
+"""Modules that were found elsewhere, from which on the file is written again."""
 
 _UNUSED = 48
-"""Modules that were read and not imported, from which on the file is arranged anew."""
+"""Modules that were read and not imported, from which on the file is arranged again."""
 
 WRITERS = 16
-"""Processes of which the file tells which modules they had imported. So many may arrange it anew."""
+"""Processes of which the file tells which modules they had imported. So many may arrange it again."""
 
 FORMAT = 3
 """Raised whenever the entries change: an earlier release may have left its file here."""

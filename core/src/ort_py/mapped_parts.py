@@ -26,7 +26,7 @@ Part = tuple[int, int, bytes]
 """Where a part begins and ends, and its hash."""
 
 UNREADABLE = (OSError, EOFError, TypeError, ValueError)
-"""What reading such a file raises where it is absent, damaged, or of another interpreter or format."""
+"""Exceptions that reading such a file raises where it is absent, damaged, or of another interpreter or format."""
 
 
 def open_parts(path: str, number: int) -> tuple[mmap, Any]:

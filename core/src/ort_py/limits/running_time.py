@@ -17,7 +17,7 @@ from ort_py.errors import LimitError
 
 _PART_SECONDS = 0.06
 """Seconds that a part of a kernel should take between two looks at the clock. Less would slow down products of
-matrices, which prepare an operand anew for each part."""
+matrices, which prepare an operand again for each part."""
 
 _LATE = 2.0
 """Multiple of its limit that a run may take before a call that is estimated to end later is refused."""

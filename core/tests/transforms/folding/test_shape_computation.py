@@ -352,7 +352,7 @@ def test_bounds_of_symbolic_sizes(operator: str, constant: str, known: bool) -> 
 
 
 def test_a_size_of_nothing_in_a_target_keeps_the_size_of_the_source() -> None:
-    """The Reshape makes another size than it was told then."""
+    """The Reshape makes another size than its target says then."""
     optimise(
         """g (float[A, B] x, float[N, M] z) => (int64 y, int64 u) <int64 i = {0}> {
             s = Shape(z) u = Gather(s, i) w = Reshape(x, s) r = Shape(w) y = Gather(r, i)

@@ -253,7 +253,7 @@ class _Inference:
         return merged
 
     def _has_sizes(self, value: Value) -> bool:
-        """Return whether sizes that are declared for a value of the main graph hold in every run, or mislead nobody."""
+        """Return whether sizes that are declared for a value of the main graph hold in every run, or have no reader."""
         if value.producer is None or (value.is_graph_output and not value.uses):
             return True
         if not (self._sizes or value.is_graph_output):

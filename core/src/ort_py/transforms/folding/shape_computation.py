@@ -106,7 +106,7 @@ class _Origins(_Records):
                 self._shapes[node.outputs[0].name] = self._kept(node, shape)
 
     def _kept(self, node: Any, told: Shape) -> Shape:
-        """The sizes that a Reshape was told, without those that types leave open although they know its source: such a
+        """The sizes that a Reshape asks for, without those that types leave open although they know its source: such a
         size may be 0, which keeps another one.
         """
         source, made = super().shape(node.inputs[0]), super().shape(node.outputs[0])

@@ -1,4 +1,4 @@
-"""What code of our own that works on rows of float32 has in common: places of arguments, and pieces of the rows.
+"""Common parts of the own code that works on rows of float32: places of arguments, and pieces of the rows.
 
 Rows are claimed, several at once, and a row is computed by one thread: results do not depend on how many there are. The
 numbers of a row behind the last whole register are read and written with a mask. Comes after `own_code`.
@@ -82,7 +82,7 @@ def part_of(a: Assembler, part: Callable[[Assembler, bool], None], length: At) -
 
     Args:
         a: The code.
-        part: Appends code for one register, at rax, of which only the masked numbers count where it is told so.
+        part: Appends code for one register, at rax, of which only the masked numbers count where its argument is true.
         length: Bytes of a row; rcx holds those of its whole registers.
     """
     single = a.size

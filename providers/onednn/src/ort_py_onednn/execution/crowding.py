@@ -47,7 +47,7 @@ _UNASKED = 0.5
 long as planning for several did."""
 
 _LATER = 10
-"""How many times as long a region must have run before it is compared without a suspicion once more."""
+"""A region must have run so many times as long before it is compared without a suspicion once more."""
 
 _SHORT = 0.02
 """Seconds of the longest run that is compared without a suspicion: in longer ones, what threads wait for each other is

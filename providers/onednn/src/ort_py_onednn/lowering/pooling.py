@@ -255,7 +255,7 @@ def _block(count: int) -> int:
 
 
 def _sums(planner: Planner, kind: str, rows: Value) -> Value:
-    """Sums or means of rows; of short ones as a product with a constant, where oneDNN starts anew for each row."""
+    """Sums or means of rows; of short ones as a product with a constant, where oneDNN starts again for each row."""
     outer, count = rows.dims
     block = _block(count)
     if block:

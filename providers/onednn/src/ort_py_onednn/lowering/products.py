@@ -190,7 +190,7 @@ def _in_place_of(
     *,
     one_row: bool,
 ) -> Primitive | OwnCode | None:
-    """What computes a product with fixed weights in less time than the primitive that was found; None where it is best.
+    """Make what computes a product in less time than the primitive that was found; None where that is the best.
 
     Args:
         planner: The planner.
