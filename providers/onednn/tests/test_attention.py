@@ -72,6 +72,28 @@ def test_rows_that_see_nothing_give_zeroes() -> None:
     assert not run_here(data, feeds)[0][:, :, 0].any()
 
 
+def test_rows_that_see_nothing_are_zeroes_whatever_they_hold() -> None:
+    """Infinities in a query of which a mask of bool hides all keys are lost, as in onnxruntime."""
+    feeds = _heads()
+    feeds["m"] = np.tril(np.ones((5, 7), np.bool_), -1)
+    feeds["q"][1, 2, 0] = np.inf
+    _check(_attention(feeds, "q k v m"), feeds)
+
+
+@pytest.mark.parametrize("causal", [False, True])
+def test_a_key_that_is_hidden_may_be_nan(causal: bool) -> None:
+    """Rows that do not see a key are as if it were a number; those that see it are NaN."""
+    feeds = _heads(columns=5)
+    if not causal:
+        feeds["m"] = np.tril(np.ones((5, 5), np.bool_))
+    data = _attention(feeds, "q k v" if causal else "q k v m", is_causal=int(causal))
+    (wanted,) = run_plain(data, feeds)
+    feeds["k"][:, :, 4] = np.nan
+    (found,) = run_here(data, feeds)
+    assert_close(found[:, :, :4], wanted[:, :, :4])
+    assert np.isnan(found[:, :, 4]).all()
+
+
 def test_a_constant_mask_of_bool() -> None:
     """Is converted as it is packed."""
     feeds = _heads()

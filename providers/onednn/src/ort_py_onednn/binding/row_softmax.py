@@ -11,6 +11,7 @@ import functools
 from ort_py_onednn.binding.assembler import R12, RAX, RCX, RDI, RDX, RSI, Assembler, At
 from ort_py_onednn.binding.constants import Argument
 from ort_py_onednn.binding.descriptors import Desc
+from ort_py_onednn.binding.hazards import Hazards
 from ort_py_onednn.binding.instructions import AVX2
 from ort_py_onednn.binding.library import Library
 from ort_py_onednn.binding.own_code import BEGIN, placed
@@ -23,6 +24,8 @@ __all__ = ["RowSoftmax", "has_row_softmax"]
 _HIGHEST, _LOWEST, _VALUE, _SUM, _LEAST = 0, 2, 3, 7, 8
 """Registers: the largest number of a row, -infinity, what is computed, its sum, and the least that is not 0 in the end.
 """
+
+_HIDING = Hazards(clamps=True, idle=False, overflows=False, leftovers=False, silent=False)
 
 
 def _read(a: Assembler, partly: bool) -> None:
@@ -104,10 +107,13 @@ class RowSoftmax(OwnRows):
     Args:
         library: The library, which has the code.
         rows: Layout of both: plain, of float32, with two dimensions.
+        hides: Whether numbers of a row stand for what it does not see: NaN in their place counts as lost. The code
+            raises the Invalid flag for each.
     """
 
-    __slots__ = ()
+    __slots__ = ("hazards",)
 
-    def __init__(self, library: Library, rows: Desc) -> None:
+    def __init__(self, library: Library, rows: Desc, *, hides: bool = False) -> None:
         arguments = {Argument.SRC: rows, Argument.DST: rows}
         super().__init__(library, arguments, _address(library), "own:softmax:avx2", *rows.dims)
+        self.hazards = _HIDING if hides else OwnRows.hazards

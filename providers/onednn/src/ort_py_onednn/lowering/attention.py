@@ -122,7 +122,9 @@ def _attend(planner: Planner, heads: _Heads, *, packed: bool) -> Value:
     # Half-precision weights would be rounded before the result is, which then differs in more than its last bit.
     kind = F32 if dtype == Element.F16 else dtype
     values = planner.converted(heads.value, kind)
-    own = softmax_of_rows(planner, scores) if kind == F32 else None
+    # NaN that a row does not see may not reach it, but here it does: a run with NaN is repeated without this provider.
+    hides = bool(heads.biases) or heads.seen is not None
+    own = softmax_of_rows(planner, scores, hides=hides) if kind == F32 else None
     weights = own or planner.new(Desc.plain(shape, kind))
     if own is None:
         softmax = planner.make_heavy(lambda: primitives.softmax(desc, weights.desc, 3), work)

@@ -65,13 +65,19 @@ def _softmax(planner: Planner, value: Value, axis: int, *, logarithm: bool) -> V
     return found
 
 
-def softmax_of_rows(planner: Planner, value: Value) -> Value | None:
-    """The softmax along the last axis in code of our own; None where there is none for the value's layout and type."""
+def softmax_of_rows(planner: Planner, value: Value, *, hides: bool = False) -> Value | None:
+    """The softmax along the last axis in code of our own; None where there is none for the value's layout and type.
+
+    Args:
+        planner: The planner.
+        value: What becomes exponentials.
+        hides: As of `RowSoftmax`.
+    """
     if value.dtype != F32 or not value.desc.is_plain or 0 in value.dims or not has_row_softmax(planner.library):
         return None
     rows = planner.reshaped(value, (math.prod(value.dims[:-1]), value.dims[-1]))
     found = planner.new(rows.desc)
-    own = planner.make_heavy(lambda: RowSoftmax(planner.library, rows.desc), 4.0 * math.prod(value.dims))
+    own = planner.make_heavy(lambda: RowSoftmax(planner.library, rows.desc, hides=hides), 4.0 * math.prod(value.dims))
     planner.emit(own, {Argument.SRC: rows, Argument.DST: found}, in_place=Argument.SRC)
     return planner.reshaped(found, value.shape)
 
