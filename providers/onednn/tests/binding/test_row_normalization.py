@@ -79,6 +79,21 @@ def test_each_part_by_itself(parts: tuple[str, ...], centred: bool) -> None:
     np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=2e-6)
 
 
+@pytest.mark.parametrize("length", [7, 65, 768, 4097])
+def test_rows_of_equal_numbers(length: int) -> None:
+    """Nothing is left of such rows, as little as it may be beside epsilon: their mean is the number itself."""
+    x = np.repeat(3 * _draw(9, 1), length, axis=1)
+    found, _, _ = _run(x, centred=True)
+    np.testing.assert_array_equal(found, np.zeros_like(x))
+
+
+@pytest.mark.parametrize("length", [65, 768, 4097])
+def test_rows_far_from_zero(length: int) -> None:
+    """The mean is as exact as a number of float32 can be, whose error is most of that of the result."""
+    found, wanted, _ = _run(100 + np.float32(0.01) * _draw(9, length), centred=True, epsilon=1e-12)
+    np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=0.7 * np.spacing(np.float32(100)) / 0.01)
+
+
 @pytest.mark.parametrize("length", [1, 8, 31, 160])
 def test_the_sum_is_kept_as_it_is(length: int) -> None:
     """The sum in front is rounded once, and written as the addition gives it."""

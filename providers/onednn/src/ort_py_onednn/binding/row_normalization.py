@@ -3,8 +3,9 @@
 oneDNN has one primitive for the first, which takes half a microsecond for the shortest row, and none for the second:
 six primitives of a third of a microsecond each. Here it is one call, which also adds a second tensor in front where
 there is one. A row is read two or three times while it is in the first-level cache, the variance is the mean of squares
-of what is left without the mean, and each row is computed by one thread. Four sums of eight numbers are added
-side by side. NaN and infinities make of a row what the definition makes of it. Comes after `own_rows`.
+of what is left without the mean, the mean of what is left corrects the mean, and each row is computed by one thread.
+Four sums of eight numbers are added side by side. NaN and infinities make of a row what the definition makes of it.
+Comes after `own_rows`.
 """
 
 from __future__ import annotations
@@ -50,12 +51,14 @@ from ort_py_onednn.binding.own_rows import (
     read,
     write,
 )
+from ort_py_onednn.binding.past_softmax import fold
 from ort_py_onednn.binding.widening import POP, PUSH
 
 __all__ = ["RowNormalization", "has_row_normalization"]
 
-_TOGETHER = 4
-"""Registers that are read side by side, each with a sum of its own."""
+_TOGETHER, _LEFT = 4, 8
+"""Registers that are read side by side, each with a sum of its own; and the first of those with sums of what is left
+without the mean, which tell what it is wrong by."""
 
 _MEAN, _FACTOR, _OTHER = 12, 13, 14
 """Registers: the mean of a row, what its numbers are multiplied by, and one for what comes and goes."""
@@ -98,23 +101,18 @@ def _all(a: Assembler, part: _Part) -> None:
     part_of(a, lambda a, partly: part(a, int(partly), 0, partly), At(RDI, 8 * ROW))
 
 
-def _total(a: Assembler, target: int) -> None:
+def _total(a: Assembler, target: int, sums: int = 0) -> None:
     """Append code for the mean of a row out of the four sums, in all places of a register."""
-    a.do("vaddps", 0, 0, 1)
-    a.do("vaddps", 2, 2, 3)
-    a.do("vaddps", 0, 0, 2)
-    a.exchange_halves(1, 0)
-    a.do("vaddps", 0, 0, 1)
-    for order in (0x4E, 0xB1):
-        a.turn(1, 0, order)
-        a.do("vaddps", 0, 0, 1)
-    a.spread(1, At(RDI, 8 * NUMBERS))
-    a.do("vdivps", target, 0, 1)
+    for one, other in ((0, 1), (2, 3), (0, 2)):
+        a.do("vaddps", sums + one, sums + one, sums + other)
+    fold(a, "vaddps", sums, sums + 1)
+    a.spread(sums + 1, At(RDI, 8 * NUMBERS))
+    a.do("vdivps", target, sums, sums + 1)
 
 
 def _sums(a: Assembler, part: _Part, target: int) -> None:
     """Append code that adds something of each number of a row, and divides by their count."""
-    for one in range(_TOGETHER):
+    for one in (*range(_TOGETHER), *range(_LEFT, _LEFT + _TOGETHER)):
         a.do("vxorps", one, one, one)
     _all(a, part)
     _total(a, target)
@@ -142,6 +140,7 @@ def _row(a: Assembler, form: _Form) -> None:
         if partly:
             a.do("vandps", value, value, PART)
         a.do("vfmadd231ps", lane, value, value)
+        a.do("vaddps", _LEFT + lane, _LEFT + lane, value)
 
     def result(a: Assembler, lane: int, behind: int, partly: bool) -> None:
         value = 4 + lane
@@ -161,6 +160,9 @@ def _row(a: Assembler, form: _Form) -> None:
     _sums(a, first, _MEAN)
     if form.centred:
         _sums(a, squares, _FACTOR)
+        # The first mean is as exact as a sum of all numbers; this one, as a number can be.
+        _total(a, _OTHER, _LEFT)
+        a.do("vaddps", _MEAN, _MEAN, _OTHER)
     else:
         a.load(_FACTOR, _MEAN)
     a.spread(_OTHER, At(RDI, 8 * NUMBERS + 4))
