@@ -161,6 +161,17 @@ def test_a_sum(name: str, dynamic: bool) -> None:
         assert_close(one, other, context=name)
 
 
+@pytest.mark.parametrize("kind", ["LayerNormalization", "RMSNormalization"])
+def test_a_sum_of_a_scalar_and_a_number(kind: str) -> None:
+    """Has the axis of the second summand: both look the same to oneDNN, and the scalar has none to normalise."""
+    feeds = {"x": _f(), "z": _f(1, draw=1)}
+    data = model([node("Add", "x z", "t"), node(kind, "t s", "y")], feeds, {"s": _f(1, draw=2)}, ("y", "t"), opset=23)
+    found = run_here(data, feeds)
+    for one, other in zip(found, ReferenceEvaluator(onnx.load_from_string(data)).run(None, feeds), strict=True):
+        assert_close(one, other, context=kind)
+        assert one.shape == other.shape
+
+
 @pytest.mark.parametrize("shape", [(), (1,), (20,), (3, 1), (3, 20), (1, 20)], ids=str)
 @pytest.mark.parametrize("axis", [-1, 1, 0])
 def test_a_scale_that_broadcasts(shape: tuple[int, ...], axis: int) -> None:

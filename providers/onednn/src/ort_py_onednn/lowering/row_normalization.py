@@ -76,7 +76,7 @@ def _sources(planner: Planner, operation: Operation) -> tuple[Value, Value | Non
     if JOINED not in operation.attributes:
         return source, None
     added = planner.value(operation.inputs[-1])
-    if source.dims == added.dims and source.dtype == added.dtype == F32 and planner.dtype in {None, F32}:
+    if source.shape == added.shape and source.dtype == added.dtype == F32 and planner.dtype in {None, F32}:
         return source, added
     total = planner.combine(Binary.ADD, source, added)
     planner.bind(operation.outputs[1], total)
