@@ -23,7 +23,7 @@ from ort_py_onednn.binding.instructions import AVX2, AVX512, native_elements
 from ort_py_onednn.binding.library import Library
 from ort_py_onednn.binding.own_code import BEGIN, OwnCode, placed
 
-__all__ = ["VectorFunction", "has_code"]
+__all__ = ["VectorFunction", "has_code", "tanh"]
 
 _X, _MASK = 0, 15
 """Registers of the argument, which becomes the result, and of the mask of the last elements of a piece."""
@@ -68,7 +68,8 @@ def _chosen(a: Assembler, bound: float) -> None:
     a.choose(_X, 3, _X, 2)
 
 
-def _tanh(a: Assembler) -> None:
+def tanh(a: Assembler) -> None:
+    """Append code that makes register 0 its hyperbolic tangent; changes registers 1 to 5."""
     _magnitude(a, 9.1)  # from where on it is 1
     a.do("vmulps", 2, 1, a.number(2 / math.log(2)))
     _power_of_two(a)  # exp(2 x)
@@ -96,7 +97,7 @@ def _erf(a: Assembler) -> None:
     _chosen(a, 0.921875)
 
 
-_FUNCTIONS: Mapping[int, Callable[[Assembler], None]] = {Eltwise.TANH: _tanh, Eltwise.ERF: _erf}
+_FUNCTIONS: Mapping[int, Callable[[Assembler], None]] = {Eltwise.TANH: tanh, Eltwise.ERF: _erf}
 
 
 def _pass(function: Callable[[Assembler], None]) -> bytes:

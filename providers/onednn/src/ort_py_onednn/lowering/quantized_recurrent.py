@@ -1,7 +1,8 @@
 """com.microsoft.DynamicQuantizeLSTM: the sequence in two products, then the steps in time as one that repeats.
 
 A step finds the scale and zero point of the state, makes integers of it, multiplies them, and turns the sums into gates
-and states, in ten primitives for both directions together: the second walks a copy of the sequence that is reversed.
+and states, in ten primitives for both directions together, some of which own code takes the place of where there is
+AVX2. The second direction walks a copy of the sequence that is reversed.
 With q integers of zero point z and w weights of columns whose negative sums are s, ``sum((q - z) · w)`` is
 ``sum(q · w) + z · s``: one primitive applies that, scales, the sequence's part and the functions of all gates.
 """
@@ -18,6 +19,7 @@ from ort_py_onednn.binding.constants import Algorithm, Argument, Binary, Element
 from ort_py_onednn.binding.descriptors import Desc
 from ort_py_onednn.binding.dynamic_quantization import has_dynamic_quantization
 from ort_py_onednn.binding.primitive import Function, Operand, PostOp, Scaling
+from ort_py_onednn.binding.row_cells import RowCell, has_row_cell
 from ort_py_onednn.execution.plan import Buffer
 from ort_py_onednn.graph.functions import linear
 from ort_py_onednn.graph.operation import Operation
@@ -281,6 +283,13 @@ class _Layer:
     def _cell(self, gates: Value, state: Value, cell: Value) -> None:
         """The states from the gates (rows, 4 · hidden)."""
         planner, rows, hidden = self._planner, self._rows, self._hidden
+        if has_row_cell(planner.library):
+            shape = Desc.plain((rows, hidden))
+            own = planner.make(lambda: RowCell(planner.library, rows, hidden), shape)
+            cells, states = planner.view(cell, shape), planner.view(state, shape)
+            read = {Argument.SRC: planner.view(gates, Desc.plain((rows, self._columns))), Argument.SRC_1: cells}
+            planner.emit(own, {**read, Argument.DST: cells, Argument.DST_1: states})
+            return
         flat = Desc.plain((1, rows * hidden))
         if rows > 1:  # gates one behind the other, each of all rows
             turned = planner.new(Desc.plain((GATES, rows, hidden)))
