@@ -12,11 +12,11 @@ from dataclasses import replace
 
 from ort_py.dtypes import DataType, TensorType, ValueType, parse_value_type
 from ort_py.errors import InvalidArgument
-from ort_py.graph.ir import Node, Value
+from ort_py.graph.ir import Node
 from ort_py.graph.typing.contents import constant_contents
 from ort_py.graph.typing.inference_guard import UNSAFE
 from ort_py.graph.typing.misread import is_misread, keeps_cut_names, misread_type
-from ort_py.graph.typing.rules.table import ruled_types
+from ort_py.graph.typing.rules.table import ruled_types, type_of
 from ort_py.onnx_operators import Parameter, find
 
 _LIKE_FIRST_INPUT = frozenset(
@@ -53,14 +53,10 @@ def gap_types(node: Node) -> list[ValueType | None]:
     if types and is_misread(node):
         types = [misread_type(node, known) for known in types]
     elif types and keeps_cut_names(node):
-        types = ruled_types(node, _type_of, constant_contents) or types
+        types = ruled_types(node, type_of, constant_contents) or types
     elif types and (not operator.has_inference or node.op_type in UNSAFE):
         types[0] = _shaped(node, types[0])
     return types
-
-
-def _type_of(value: Value) -> ValueType | None:
-    return value.type
 
 
 def _formal(formals: Sequence[Parameter], index: int) -> Parameter | None:

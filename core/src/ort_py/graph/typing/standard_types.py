@@ -8,13 +8,13 @@ from __future__ import annotations
 from contextlib import suppress
 
 from ort_py.dtypes import ValueType
-from ort_py.graph.ir import Node, Value
+from ort_py.graph.ir import Node
 from ort_py.graph.typing.contents import Contents, constant_contents
 from ort_py.graph.typing.inference_guard import is_hidden, node_fault
 from ort_py.graph.typing.misread import is_misread
 from ort_py.graph.typing.rules.graphs import branches_of, joined_types
 from ort_py.graph.typing.rules.question import Uncovered
-from ort_py.graph.typing.rules.table import ruled_types
+from ort_py.graph.typing.rules.table import ruled_types, type_of
 
 
 def standard_types(node: Node, contents: Contents = constant_contents) -> list[ValueType | None]:
@@ -29,15 +29,11 @@ def standard_types(node: Node, contents: Contents = constant_contents) -> list[V
     found = None
     if node.op_type == "If" and not node.domain:
         with suppress(Uncovered):
-            found = joined_types(branches_of(node), _type_of)
+            found = joined_types(branches_of(node), type_of)
     elif not (is_misread(node) or (node.attributes and (is_hidden(node) or node_fault(node)))):
-        found = ruled_types(node, _type_of, contents)
+        found = ruled_types(node, type_of, contents)
     if found is not None:
         return found
     from ort_py.graph.typing.onnx_types import infer_onnx_node  # it needs onnx's native library
 
     return infer_onnx_node(node, contents)
-
-
-def _type_of(value: Value) -> ValueType | None:
-    return value.type

@@ -45,6 +45,11 @@ def rule_of(op_type: str, domain: str, opset: int) -> tuple[Rule, int] | None:
     return (rule, operator.since_version) if first <= operator.since_version <= _NEWEST else None
 
 
+def type_of(value: Value) -> ValueType | None:
+    """The type that a value has by now."""
+    return value.type
+
+
 def ruled_types(
     node: Node,
     type_of: Callable[[Value], ValueType | None],
