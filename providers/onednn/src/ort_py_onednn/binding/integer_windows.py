@@ -39,8 +39,8 @@ from ort_py_onednn.binding.constants import F32, Argument, Element
 from ort_py_onednn.binding.descriptors import Desc
 from ort_py_onednn.binding.instructions import AVX2, AVX512
 from ort_py_onednn.binding.library import Library
-from ort_py_onednn.binding.own_code import BEGIN, OwnCode, placed
-from ort_py_onednn.binding.widening import CHANNELS, POP, PUSH, claim, padded, widening_code
+from ort_py_onednn.binding.own_code import CLEAR, ENTER, LEAVE, OwnCode, placed
+from ort_py_onednn.binding.widening import CHANNELS, claim, padded, widening_code
 
 __all__ = ["BLOCK", "OUTPUTS", "Residual", "WindowSums", "has_window_sums", "packed_factors", "packed_weights"]
 
@@ -89,7 +89,7 @@ def _sums_code(result: Element, residual: tuple[Element, bool] | None) -> bytes:
     """Code of ``void sums(struct { int16_t *source; void *target; int64_t count, next; void *added, *factors, *table,
     *weights; } *)``; arguments as of `_write`."""
     a = Assembler()
-    a.digits(BEGIN + PUSH)
+    a.digits(ENTER)
     a.add_number(RSP, -_FRAME)
     a.move(R13, _AT_TABLE)
     piece = a.size
@@ -105,7 +105,7 @@ def _sums_code(result: Element, residual: tuple[Element, bool] | None) -> bytes:
     a.jump(tile)
     a.land(end)
     a.add_number(RSP, _FRAME)
-    a.digits("c5f877" + POP + "31c0c3")  # vzeroupper; pop …; xor eax, eax; ret
+    a.digits(CLEAR + LEAVE)
     return a.code()
 
 

@@ -20,9 +20,12 @@ from ort_py_onednn.binding.hazards import Hazards
 from ort_py_onednn.binding.library import Library
 from ort_py_onednn.binding.openmp import allowed
 
-__all__ = ["BEGIN", "OwnCode", "placed"]
+__all__ = ["BEGIN", "CLEAR", "ENTER", "LEAVE", "OwnCode", "placed"]
 
 BEGIN = "f30f1efa"  # endbr64
+ENTER = BEGIN + "53554154415541564157"  # push rbx, rbp, r12, r13, r14, r15
+CLEAR = "c5f877"  # vzeroupper
+LEAVE = "415f415e415d415c5d5b31c0c3"  # pop what was pushed; xor eax, eax; ret
 _WORDS = 8
 _PLACES = (-1, 0, 1, 4)
 """Words of the work that the arguments of `_PREPARE` are written to."""

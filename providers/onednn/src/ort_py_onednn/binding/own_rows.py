@@ -62,10 +62,17 @@ PART = 15
 """Register of the mask."""
 
 
-def claim(a: Assembler) -> int:
-    """Append code that takes the next rows: the first one in rax, how many in r12; returns the jump that is made where
-    none is left. Changes r13."""
-    a.move(RAX, At(RDI, 8 * _PIECE))
+def claim(a: Assembler, piece: int = _PIECE) -> int:
+    """Append code that takes the next rows: the first one in rax, how many in r12, and in r13 how many were left.
+
+    Args:
+        a: The code.
+        piece: Word of the work that says how many are taken at once.
+
+    Returns:
+        The jump that is made where none is left. R12 holds how many would have been taken then.
+    """
+    a.move(RAX, At(RDI, 8 * piece))
     a.move(R12, RAX)
     a.digits("f0480fc14718")  # lock xadd [rdi + 24], rax
     a.move(R13, At(RDI, 16))

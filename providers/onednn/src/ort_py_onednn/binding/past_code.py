@@ -27,7 +27,7 @@ from ort_py_onednn.binding.assembler import (
     Assembler,
     At,
 )
-from ort_py_onednn.binding.own_code import BEGIN
+from ort_py_onednn.binding.own_code import CLEAR, ENTER, LEAVE
 from ort_py_onednn.binding.past_frame import (
     AT_CONSTANTS,
     AT_COUNT,
@@ -48,7 +48,6 @@ from ort_py_onednn.binding.past_mixture import mix
 from ort_py_onednn.binding.past_scores import score
 from ort_py_onednn.binding.past_softmax import weigh
 from ort_py_onednn.binding.past_table import ROWS, Word
-from ort_py_onednn.binding.widening import POP, PUSH
 
 __all__ = ["attend_code", "copy_code"]
 
@@ -56,7 +55,7 @@ __all__ = ["attend_code", "copy_code"]
 def copy_code() -> bytes:
     """Code of ``void copy(table *)``: makes the present, a head of keys or of values at a time."""
     a = Assembler()
-    a.digits(BEGIN + PUSH)
+    a.digits(ENTER)
     a.move(RBP, RDI)
     piece = a.size
     end = _claim(a, Word.NEXT_COPY, Word.COPIES)
@@ -98,14 +97,14 @@ def copy_code() -> bytes:
     a.jump_if("unequal", row)
     a.repeat(piece)
     a.land(end)
-    a.digits(POP + "31c0c3")
+    a.digits(LEAVE)
     return a.code()
 
 
 def attend_code() -> bytes:
     """Code of ``void attend(table *)``: a piece of work at a time, with what `copy_code` has written."""
     a = Assembler()
-    a.digits(BEGIN + PUSH)
+    a.digits(ENTER)
     a.move(RBP, RDI)
     a.add_number(RSP, -FRAME)
     a.digits("4c8d05")  # lea r8, [constants]
@@ -126,7 +125,7 @@ def attend_code() -> bytes:
     a.repeat(piece)
     a.land(end)
     a.add_number(RSP, FRAME)
-    a.digits("c5f877" + POP + "31c0c3")  # vzeroupper; pop …; xor eax, eax; ret
+    a.digits(CLEAR + LEAVE)
     return a.finished(constants)
 
 

@@ -8,17 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ort_py_onednn.binding.assembler import R8, R9, R10, R12, RAX, RCX, RDI, RDX, Assembler, At
-from ort_py_onednn.binding.own_code import BEGIN
-from ort_py_onednn.binding.widening import POP, PUSH
+from ort_py_onednn.binding.assembler import R8, R9, R10, R12, R13, RAX, RDI, RDX, Assembler, At
+from ort_py_onednn.binding.own_code import CLEAR, ENTER, LEAVE
+from ort_py_onednn.binding.own_rows import claim
 
-__all__ = ["MASK", "MASK_BYTES", "RUN", "WORDS", "add_row", "framed", "start_with"]
+__all__ = ["MASK", "RUN", "WORDS", "add_row", "framed", "start_with"]
 
 MASK, RUN = 8, 40
 """Words of the work: the first of those that hold which columns of the last block there are, 32 bits for each, and that
 of how many blocks a thread claims at once."""
 
-WORDS, MASK_BYTES = RUN + 1, 8 * (RUN - MASK)
+WORDS = RUN + 1
 
 BlocksCode = Callable[[Assembler], None]
 
@@ -39,24 +39,16 @@ def framed(columns: int, whole: BlocksCode, part: BlocksCode) -> bytes:
     """
     shift = (4 * columns).bit_length() - 1
     a = Assembler()
-    a.digits(BEGIN + PUSH)
-    claim = a.size
-    a.move(RAX, At(RDI, 8 * RUN))
-    a.move(R12, RAX)
-    a.digits("f0480fc14718")  # lock xadd [rdi + 24], rax
-    a.move(RCX, At(RDI, 16))
-    a.subtract(RCX, RAX)
-    a.compare_number(RCX, 0)
-    end = a.jump_if("at most")
-    a.compare_whole(RCX, R12)
-    a.move_if_at_most(R12, RCX)
+    a.digits(ENTER)
+    again = a.size
+    end = claim(a, RUN)
     _place(a, shift)
     whole(a)
-    a.repeat(claim)
+    a.repeat(again)
     a.land(end)
     # One thread has claimed the first blocks that there are not: it does the columns behind all blocks.
-    a.add(RCX, R12)
-    a.compare_number(RCX, 0)
+    a.add(R13, R12)
+    a.compare_number(R13, 0)
     other = a.jump_if("at most")
     a.digits("837f4000")  # cmp dword [rdi + 64], 0
     none = a.jump_if("equal")
@@ -65,7 +57,7 @@ def framed(columns: int, whole: BlocksCode, part: BlocksCode) -> bytes:
     part(a)
     a.land(other)
     a.land(none)
-    a.digits("c5f877" + POP + "31c0c3")  # vzeroupper; pop …; xor eax, eax; ret
+    a.digits(CLEAR + LEAVE)
     return a.code()
 
 

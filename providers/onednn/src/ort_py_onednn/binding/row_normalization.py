@@ -36,7 +36,7 @@ from ort_py_onednn.binding.constants import Argument
 from ort_py_onednn.binding.descriptors import Desc
 from ort_py_onednn.binding.instructions import AVX2
 from ort_py_onednn.binding.library import Library
-from ort_py_onednn.binding.own_code import BEGIN, placed
+from ort_py_onednn.binding.own_code import CLEAR, ENTER, LEAVE, placed
 from ort_py_onednn.binding.own_rows import (
     BYTES,
     MASK,
@@ -52,7 +52,6 @@ from ort_py_onednn.binding.own_rows import (
     write,
 )
 from ort_py_onednn.binding.past_softmax import fold
-from ort_py_onednn.binding.widening import POP, PUSH
 
 __all__ = ["RowNormalization", "has_row_normalization"]
 
@@ -176,7 +175,7 @@ def _row(a: Assembler, form: _Form) -> None:
 def _code(form: _Form) -> bytes:
     """Code of ``void normalize(struct work *)`` (`own_code`): threads take several rows at once."""
     a = Assembler()
-    a.digits(BEGIN + PUSH)
+    a.digits(ENTER)
     a.move(RCX, At(RDI, 8 * WHOLE))
     a.move(R14, RCX)
     a.shift(R14, -7)
@@ -202,7 +201,7 @@ def _code(form: _Form) -> bytes:
     a.jump_if("greater", row)
     a.repeat(again)
     a.land(end)
-    a.digits("c5f877" + POP + "31c0c3")  # vzeroupper; pop …; xor eax, eax; ret
+    a.digits(CLEAR + LEAVE)
     return a.code()
 
 

@@ -16,9 +16,8 @@ from ort_py_onednn.binding.constants import Argument
 from ort_py_onednn.binding.descriptors import Desc
 from ort_py_onednn.binding.instructions import AVX2
 from ort_py_onednn.binding.library import Library
-from ort_py_onednn.binding.own_code import BEGIN, placed
+from ort_py_onednn.binding.own_code import CLEAR, ENTER, LEAVE, placed
 from ort_py_onednn.binding.own_rows import MASK, PART, PLACES, ROW, WHOLE, WORDS, OwnRows, claim, part_of, read, write
-from ort_py_onednn.binding.widening import POP, PUSH
 
 __all__ = ["RowRotation", "has_row_rotation"]
 
@@ -43,7 +42,7 @@ def _pair(a: Assembler, partly: bool) -> None:
 def _code() -> bytes:
     """Code of ``void rotate(struct work *)`` (`own_code`): threads take several groups of rows at once."""
     a = Assembler()
-    a.digits(BEGIN + PUSH)
+    a.digits(ENTER)
     a.move(RCX, At(RDI, 8 * WHOLE))
     a.read(PART, At(RDI, 8 * MASK))
     again = a.size
@@ -79,7 +78,7 @@ def _code() -> bytes:
     a.jump_if("greater", group)
     a.repeat(again)
     a.land(end)
-    a.digits("c5f877" + POP + "31c0c3")  # vzeroupper; pop …; xor eax, eax; ret
+    a.digits(CLEAR + LEAVE)
     return a.code()
 
 

@@ -14,10 +14,9 @@ from ort_py_onednn.binding.descriptors import Desc
 from ort_py_onednn.binding.hazards import Hazards
 from ort_py_onednn.binding.instructions import AVX2
 from ort_py_onednn.binding.library import Library
-from ort_py_onednn.binding.own_code import BEGIN, placed
+from ort_py_onednn.binding.own_code import CLEAR, ENTER, LEAVE, placed
 from ort_py_onednn.binding.own_rows import MASK, PART, PLACES, ROW, WHOLE, OwnRows, claim, part_of, read, write
 from ort_py_onednn.binding.past_softmax import LEAST, exponential, fold
-from ort_py_onednn.binding.widening import POP, PUSH
 
 __all__ = ["RowSoftmax", "has_row_softmax"]
 
@@ -56,7 +55,7 @@ def _divide(a: Assembler, partly: bool) -> None:
 def _code() -> bytes:
     """Code of ``void softmax(struct work *)`` (`own_code`): threads take several rows at once."""
     a = Assembler()
-    a.digits(BEGIN + PUSH)
+    a.digits(ENTER)
     a.digits("4c8d05")  # lea r8, [constants]
     constants = a.jump()
     a.move(RCX, At(RDI, 8 * WHOLE))
@@ -87,7 +86,7 @@ def _code() -> bytes:
     a.jump_if("greater", row)
     a.repeat(again)
     a.land(end)
-    a.digits("c5f877" + POP + "31c0c3")  # vzeroupper; pop …; xor eax, eax; ret
+    a.digits(CLEAR + LEAVE)
     return a.finished(constants)
 
 

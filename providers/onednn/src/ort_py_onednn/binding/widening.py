@@ -15,15 +15,13 @@ from ort_py_onednn.binding.assembler import R12, R13, R14, RAX, RBX, RCX, RDI, R
 from ort_py_onednn.binding.constants import Argument, Element
 from ort_py_onednn.binding.descriptors import Desc
 from ort_py_onednn.binding.library import Library
-from ort_py_onednn.binding.own_code import BEGIN, OwnCode, placed
+from ort_py_onednn.binding.own_code import CLEAR, ENTER, LEAVE, OwnCode, placed
 
-__all__ = ["CHANNELS", "POP", "PUSH", "Widening", "claim", "padded", "widening_code"]
+__all__ = ["CHANNELS", "Widening", "claim", "padded", "widening_code"]
 
 CHANNELS = 4
 """Inputs are fewer, or a multiple of this: two pairs."""
 
-PUSH = "53554154415541564157"  # push rbx, rbp, r12, r13, r14, r15
-POP = "415f415e415d415c5d5b"
 _AT_SOURCE, _AT_TARGET, _AT_COUNT, _AT_ZERO, _AT_TABLE = (At(RDI, place) for place in (0, 8, 16, 32, 48))
 _TOGETHER = 16
 """Numbers that a turn of the loop converts."""
@@ -59,7 +57,7 @@ def _widening_code(source: Element, channels: int, *, given: bool) -> bytes:
         given: Whether the zero point is given in the run.
     """
     a = Assembler()
-    a.digits(BEGIN + PUSH)
+    a.digits(ENTER)
     a.move(R13, _AT_TABLE)
     a.move(RBX, RDI)
     _spread_zero(a, source, given=given)
@@ -103,7 +101,7 @@ def _widening_code(source: Element, channels: int, *, given: bool) -> bytes:
     a.digits("31c0f348abe9")
     a.jump(piece)
     a.land(end)
-    a.digits("c5f877" + POP + "31c0c3")
+    a.digits(CLEAR + LEAVE)
     return a.code()
 
 
