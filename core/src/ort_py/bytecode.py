@@ -34,7 +34,7 @@ _UNUSED = 48
 WRITERS = 16
 """Processes of which the file tells which modules they had imported. So many may arrange it again."""
 
-FORMAT = 3
+FORMAT = 4
 """Raised whenever the entries change: an earlier release may have left its file here."""
 
 Entry = tuple[str, str, str, str, int, int, int, int, str, int, int, int]

@@ -25,7 +25,7 @@ from ort_py.onnx_parts import is_native_loaded, native_file
 
 __all__ = ["Operator", "Parameter", "defined", "find", "newest_opsets"]
 
-FORMAT = 2
+FORMAT = 3
 """Raised whenever the fields of the records change."""
 
 
