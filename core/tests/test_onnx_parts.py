@@ -108,6 +108,29 @@ print(before == (api_implementation.Type() == "python"), same, sys.modules[name]
     assert answer(code, model) == "True True True"
 
 
+def test_the_calendar_is_imported_when_protobuf_needs_it(model: str) -> None:
+    """A session imports no calendar; points in time are converted as ever, and an import finds the module itself."""
+    code = f"""{SESSION}
+before = "calendar" in sys.modules
+import datetime
+from google.protobuf.timestamp_pb2 import Timestamp
+point = Timestamp()
+point.FromDatetime(datetime.datetime(2001, 2, 3, 4, 5, 6))
+import calendar
+print(before, point.seconds, calendar.__spec__ is not None, calendar.isleap(2000))
+"""
+    assert answer(code, model) == "False 981173106 True True"
+
+
+def test_a_calendar_that_is_loaded_stays(model: str) -> None:
+    code = f"""import calendar
+mine = calendar
+{SESSION}
+print(sys.modules["calendar"] is mine)
+"""
+    assert answer(code, model) == "True"
+
+
 def test_messages_can_be_copied_and_pickled(model: str) -> None:
     code = f"""{SESSION}
 import copy, pickle

@@ -13,6 +13,8 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache, cached_property
 from importlib import _bootstrap, import_module
 from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
@@ -24,6 +26,8 @@ __all__ = ["is_native_loaded", "native_file", "onnx"]
 _MESSAGES, _NATIVE = "onnx.onnx_ml_pb2", "onnx.onnx_cpp2py_export"
 _UNUSED = "google.protobuf.internal.python_message"
 """Protobuf's implementation in Python: imported with its pool of messages, used where there is no native one."""
+_CALENDAR = "calendar"
+"""A module that protobuf imports for conversions of points in time, and that imports `locale` and twelve classes."""
 
 
 class _Parts:
@@ -89,6 +93,8 @@ class _Later(ModuleType):
     """Stands for a module until something of it is asked for."""
 
     def __getattr__(self, name: str) -> Any:
+        if sys.modules.get(self.__name__) is self:
+            del sys.modules[self.__name__]
         return getattr(import_module(self.__name__), name)
 
 
@@ -139,7 +145,20 @@ def _load_messages() -> bool:
     internal, _, name = _UNUSED.rpartition(".")
     if _UNUSED not in sys.modules:
         setattr(import_module(internal), name, _Later(_UNUSED))
-    return _load(_MESSAGES, folder)
+    with _standing_in(_CALENDAR):
+        return _load(_MESSAGES, folder)
+
+
+@contextmanager
+def _standing_in(name: str) -> Iterator[None]:
+    """Let modules that are imported meanwhile have a stand-in for a module that is not loaded yet."""
+    later = _Later(name)
+    is_used = sys.modules.setdefault(name, later) is later
+    try:
+        yield
+    finally:
+        if is_used and sys.modules.get(name) is later:
+            del sys.modules[name]
 
 
 if TYPE_CHECKING:
