@@ -11,22 +11,32 @@ for the table `known_names`, on vendors. In the order in which a question travel
 * `instances`: create and close them for one session.
 """
 
+from typing import TYPE_CHECKING
+
 from ort_py.discovery.catalog import ProviderCatalog, default_catalog
 from ort_py.discovery.environment import strictness
 from ort_py.discovery.fallback_record import FallbackKind, FallbackRecord
 from ort_py.discovery.instances import ProviderInstances, create_instances
 from ort_py.discovery.known_names import KNOWN_PROVIDERS
-from ort_py.discovery.listing import (
-    get_all_providers,
-    get_available_providers,
-    get_installed_providers,
-    get_provider_records,
-    register_provider,
-)
 from ort_py.discovery.options import CheckedOptions, check_options
 from ort_py.discovery.records import CPU_ROLE, ProviderRecord, RecordState, ranked
 from ort_py.discovery.request import ProviderRequest, parse_request
 from ort_py.discovery.selection import Origin, Selected, Selection, select_providers
+from ort_py.lazy_names import lazy_names
+
+if TYPE_CHECKING:
+    from ort_py.discovery.listing import (
+        get_all_providers,
+        get_available_providers,
+        get_installed_providers,
+        get_provider_records,
+        register_provider,
+    )
+else:  # sessions do not ask what is installed
+    _LISTING = (
+        "get_all_providers get_available_providers get_installed_providers get_provider_records register_provider"
+    )
+    __getattr__, __dir__, _ = lazy_names(globals(), {"ort_py.discovery.listing": _LISTING})
 
 __all__ = [
     "CPU_ROLE",

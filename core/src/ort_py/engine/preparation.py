@@ -23,7 +23,6 @@ from ort_py.graph.checking.validate import check_types
 from ort_py.graph.editing.edit import Editor
 from ort_py.graph.editing.edit_state import EditState
 from ort_py.graph.ir import Model, Node, walk
-from ort_py.graph.reading.functions import expand_schema_function
 from ort_py.graph.reading.names import Names
 from ort_py.graph.typing.shapes import infer_types
 from ort_py.kernels.binding import bind_kernel, make_context
@@ -96,6 +95,8 @@ def expand_functions(model: Model, nodes: Mapping[Node, object], schemas: Schema
 
     A node that a transform made of several gets those back; ONNX defines some operators by others.
     """
+    from ort_py.graph.reading.schema_functions import expand_schema_function  # few models need it
+
     state = EditState(model, schemas)
     others = [node for node in nodes if not (state.editors.get(node.graph) or Editor(node.graph, state)).expand(node)]
     names = Names.of(model)

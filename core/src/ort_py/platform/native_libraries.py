@@ -116,13 +116,10 @@ def _opened(path: str) -> Any:
 
 def _on_linux(maps: str | os.PathLike[str] = "/proc/self/maps") -> list[str]:
     """Read the table of mapped files, whose sixth column is a path."""
-    found: dict[str, None] = {}
-    with open(maps, encoding="utf-8", errors="surrogateescape") as lines:
-        for line in lines:
-            path = line.split(maxsplit=5)[5:]
-            if path and ".so" in path[0]:
-                found[path[0].rstrip("\n")] = None
-    return list(found)
+    with open(maps, "rb") as file:
+        lines = file.read().splitlines()
+    paths = [line.split(maxsplit=5)[5:] for line in lines if b".so" in line]
+    return list(dict.fromkeys(os.fsdecode(path[0]) for path in paths if path and b".so" in path[0]))
 
 
 def _on_macos() -> list[str]:

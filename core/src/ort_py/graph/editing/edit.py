@@ -24,7 +24,6 @@ from ort_py.graph.editing.moving import constants_read, move_nodes_out, outermos
 from ort_py.graph.editing.new_nodes import NodeMaker, sources_of, unique_name
 from ort_py.graph.editing.positions import owner_in
 from ort_py.graph.editing.reading_editor import ReadingEditor
-from ort_py.graph.editing.trial import contradiction
 from ort_py.graph.ir import Graph, Node, Value, disconnect, walk
 from ort_py.graph.typing.node_types import infer_node
 from ort_py.graph.typing.type_merge import element_conflict, merge_types, shape_conflict, with_sizes
@@ -158,6 +157,8 @@ class Editor(ReadingEditor):
         return [self.record(node) for node in self._replace(self.existing(nodes), templates)]
 
     def contradiction(self, templates: Sequence[NodeTemplate], constants: Mapping[str, Array]) -> str:
+        from ort_py.graph.editing.trial import contradiction  # few rules ask
+
         return contradiction(templates, constants, self.graph, self.state, self.find)
 
     def fuse(self, nodes: Sequence[NodeSpec | str], template: NodeTemplate) -> NodeSpec:

@@ -18,7 +18,7 @@ from ort_py.graph.checking.validate import check_types
 from ort_py.graph.editing.edit import Editor
 from ort_py.graph.editing.edit_state import EditState
 from ort_py.graph.ir import Model, Node, Value, walk
-from ort_py.graph.reading.functions import expand_schema_function
+from ort_py.graph.reading.schema_functions import expand_schema_function
 from ort_py.graph.typing.shapes import infer_types
 from ort_py.graph.typing.type_merge import merge_types
 from ort_py.limits import Limits
