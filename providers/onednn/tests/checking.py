@@ -23,7 +23,7 @@ from ort_py_onednn.binding.descriptors import Desc
 from ort_py_onednn.execution import instance as instances
 from ort_py_onednn.execution.coalescing import Coalesced, Result, coalesced
 from ort_py_onednn.execution.instance import DnnlInstance
-from ort_py_onednn.execution.packed_weights import aligned
+from ort_py_onednn.execution.large_pages import aligned
 from ort_py_onednn.execution.plan import Buffer, Place, Plan, Step
 from ort_py_onednn.execution.region import KeptPlan
 from ort_py_onednn.execution.repeat import Repeat

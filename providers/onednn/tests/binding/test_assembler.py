@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from ort_py_onednn.binding.assembler import R8, R9, R12, RAX, RCX, RDI, RDX, RSI, Assembler, At
+from ort_py_onednn.binding.assembler import R8, R9, R10, R11, R12, RAX, RCX, RDI, RDX, RSI, Assembler, At
 
 INSTRUCTIONS: list[tuple[str, Callable[[Assembler], None], str]] = [
     ("vfmadd213ps ymm12, ymm3, ymm14", lambda a: a.do("vfmadd213ps", 12, 3, 14), "c44265a8e6"),
@@ -38,9 +38,26 @@ INSTRUCTIONS: list[tuple[str, Callable[[Assembler], None], str]] = [
     ("cqo; idiv qword ptr [rdi + 8]", lambda a: a.divide(At(RDI, 8)), "489948f7bf08000000"),
     ("cmovle r9, rcx", lambda a: a.move_if_at_most(R9, RCX), "4c0f4ec9"),
     ("cmp rcx, 1000", lambda a: a.compare_number(RCX, 1000), "4881f9e8030000"),
+    ("vpsrad ymm12, ymm3, 28", lambda a: a.shift_right(12, 3, 28), "c4c11d72e31c"),
+    ("vpmovsxbd ymm13, [r11 + 72]", lambda a: a.widen(13, At(R11, 72)), "c4427d21ab48000000"),
+    ("vaddps zmm9, zmm9, [r10 + 64]", lambda a: a.wide("vaddps", 9, 9, At(R10, 64)), "62513448588a40000000"),
+    ("vpxord zmm11, zmm11, zmm11", lambda a: a.wide("vpxord", 11, 11, 11), "62512548efdb"),
+    ("vpermps zmm12, zmm3, zmm15", lambda a: a.wide("vpermps", 12, 3, 15), "6252654816e7"),
+    (
+        "vfmadd231ps zmm5, zmm13, [rsi + 4]{1to16}",
+        lambda a: a.wide("vfmadd231ps", 5, 13, At(RSI, 4), spread=True),
+        "62f21558b8ae04000000",
+    ),
+    ("vpsrld zmm2, zmm9, 4", lambda a: a.wide_shift(2, 9, 4), "62d16d4872d104"),
+    ("vcvtdq2ps zmm13, zmm12", lambda a: a.wide_move("vcvtdq2ps", 13, 12), "62517c485bec"),
+    ("vpmovsxbd zmm13, [r11 + 16]", lambda a: a.wide_move("widen", 13, At(R11, 16)), "62527d4821ab10000000"),
+    ("vmovups zmm15, [rdi + 64]", lambda a: a.wide_move("read", 15, At(RDI, 64)), "62717c4810bf40000000"),
+    ("vmovups [rdx + 64], zmm8", lambda a: a.wide_move("write", 8, At(RDX, 64)), "62717c48118240000000"),
+    ("vmovups zmm1, [r12 + 64]", lambda a: a.wide_move("read", 1, At(R12, 64)), "62d17c48108c2440000000"),
+    ("prefetcht0 [r11 + 4096]", lambda a: a.fetch(At(R11, 4096)), "410f188b00100000"),
     ("mov rdx, [r12 + rcx + 4]", lambda a: a.move(RDX, At(R12, 4, RCX)), "498b940c04000000"),
 ]
-"""Text, the call, and the bytes: forms of the VEX prefix of three bytes, and distances of four bytes."""
+"""Text, the call, and the bytes: prefixes of three bytes (VEX) and of four (EVEX), and distances of four bytes."""
 
 
 @pytest.mark.parametrize(("call", "wanted"), [one[1:] for one in INSTRUCTIONS], ids=[one[0] for one in INSTRUCTIONS])

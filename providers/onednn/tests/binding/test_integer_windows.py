@@ -19,7 +19,7 @@ from ort_py_onednn.binding.integer_windows import (
 )
 from ort_py_onednn.binding.own_code import OwnCode
 from ort_py_onednn.binding.widening import Widening
-from ort_py_onednn.execution.packed_weights import aligned
+from ort_py_onednn.execution.large_pages import aligned
 
 Array: TypeAlias = np.ndarray[Any, Any]
 

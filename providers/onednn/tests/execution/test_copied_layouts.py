@@ -8,7 +8,8 @@ from ort_py_onednn.binding.constants import Argument, Element
 from ort_py_onednn.binding.descriptors import Desc
 from ort_py_onednn.execution import copied_layouts
 from ort_py_onednn.execution.copied_layouts import copy_elements
-from ort_py_onednn.execution.packed_weights import _run_once, aligned
+from ort_py_onednn.execution.large_pages import aligned
+from ort_py_onednn.execution.packed_weights import _run_once
 
 
 def _layout_of(outputs: int, inputs: int, kernel: int, group: int) -> tuple[tuple[int, ...], Desc]:

@@ -14,7 +14,7 @@ from ort_py_onednn.binding.descriptors import Desc
 from ort_py_onednn.binding.engine import engine
 from ort_py_onednn.binding.openmp import threads
 from ort_py_onednn.execution.coalescing import coalesced
-from ort_py_onednn.execution.packed_weights import aligned
+from ort_py_onednn.execution.large_pages import aligned
 from ort_py_onednn.execution.plan import Buffer, Place, Plan, Step
 from ort_py_onednn.execution.repeat import repeated
 from ort_py_onednn.execution.work import Memories, work_of

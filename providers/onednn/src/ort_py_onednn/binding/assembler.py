@@ -72,6 +72,22 @@ _OPCODES = {
 to 3."""
 
 
+_WIDE = {
+    "vaddps": (0, 1, 0x58),
+    "vpxord": (1, 1, 0xEF),
+    "vpermps": (1, 2, 0x16),
+    "vfmadd231ps": (1, 2, 0xB8),
+}
+"""The same of instructions on 512 bits."""
+
+_WIDE_MOVES = {
+    "read": (0, 1, 0x10),
+    "write": (0, 1, 0x11),
+    "vcvtdq2ps": (0, 1, 0x5B),
+    "widen": (1, 2, 0x21),
+}
+"""The same of instructions of one source: vmovups from and to memory, and vpmovsxbd, which makes words of bytes."""
+
 _HALVES = {
     "read16": (0, 0x10),
     "read8": (2, 0x7E),
@@ -207,6 +223,14 @@ class Assembler:
         """Append vpslld."""
         self.vex(1, 1, 0x72, 6 - self._first, target, source, count)  # 6 belongs to the opcode
 
+    def shift_right(self, target: int, source: int, count: int) -> None:
+        """Append vpsrad, which keeps the sign."""
+        self.vex(1, 1, 0x72, 4 - self._first, target, source, count)  # 4 belongs to the opcode
+
+    def widen(self, target: int, source: At) -> None:
+        """Append vpmovsxbd from memory: eight bytes with a sign become words."""
+        self._memory(1, 2, 0x21, target, None, source)
+
     def compare(self, target: int, first: int, second: Source, kind: int) -> None:
         """Append vcmpps."""
         self.vex(0, 1, 0xC2, target, first, second, kind)
@@ -285,6 +309,50 @@ class Assembler:
         """Append vpermilps: numbers of each half in an order of four times two bits."""
         self.vex(1, 3, 0x04, target, None, source, order)
 
+    # Registers of 512 bits --------------------------------------------------------------------------------------------
+
+    def wide(self, name: str, target: int, first: int, second: At | int, *, spread: bool = False) -> None:
+        """Append an instruction of a target and two sources on 512 bits; see `_WIDE`.
+
+        Args:
+            name: Of the instruction.
+            target, first: Registers.
+            second: A register, or memory.
+            spread: Whether one number in memory stands for all sixteen.
+        """
+        self._evex(*_WIDE[name], target, first, second, spread=spread)
+
+    def wide_move(self, name: str, register: int, other: At | int) -> None:
+        """Append an instruction of two places on 512 bits; see `_WIDE_MOVES`."""
+        self._evex(*_WIDE_MOVES[name], register, None, other)
+
+    def wide_shift(self, target: int, source: int, count: int) -> None:
+        """Append vpsrld on 512 bits: zeroes come in from above."""
+        self._evex(1, 1, 0x72, 2, target, source)  # 2 belongs to the opcode
+        self._code.append(count)
+
+    def _evex(
+        self,
+        prefix: int,
+        table: int,
+        opcode: int,
+        register: int,
+        first: int | None,
+        second: At | int,
+        *,
+        spread: bool = False,
+    ) -> None:
+        """Append an instruction with a prefix of four bytes; only the lower sixteen registers have a name here."""
+        at = second if isinstance(second, At) else None
+        base = second if at is None else at.named
+        assert isinstance(base, int)
+        extended = (~register >> 3 & 1) << 7 | 1 << 6 | (~base >> 3 & 1) << 5 | 1 << 4
+        source = 0 if first is None else first
+        head = (0x62, extended | table, (~source & 15) << 3 | 1 << 2 | prefix, 0x40 | spread << 4 | 1 << 3, opcode)
+        self._code += bytes((*head, (0xC0 if at is None else 0x80) | (register & 7) << 3 | base & 7))
+        if at is not None:
+            self._code += _behind(at)
+
     # Registers of 64 bits ---------------------------------------------------------------------------------------------
 
     def move(self, target: int, source: At | int) -> None:
@@ -329,6 +397,10 @@ class Assembler:
     def compare_whole(self, first: int, second: At | int) -> None:
         """Append cmp."""
         self._general(0x3B, first, second)
+
+    def fetch(self, place: At) -> None:
+        """Append prefetcht0: memory that is read soon."""
+        self._code += bytes((0x40 | place.base >> 3, 0x0F, 0x18, 0x80 | 1 << 3 | place.named & 7)) + _behind(place)
 
     def set_number(self, target: int, number: int) -> None:
         """Append mov of a number of 32 bits."""

@@ -61,9 +61,16 @@ def framed(columns: int, whole: BlocksCode, part: BlocksCode) -> bytes:
     return a.code()
 
 
-def start_with(a: Assembler, sums: int, read: BlocksCode) -> None:
-    """Append code that begins sums with the bias, which `read` appends the reading of, or with zero without one."""
-    for one in range(sums):
+def start_with(a: Assembler, sums: int, read: BlocksCode, first: int = 0) -> None:
+    """Append code that begins sums with the bias, which `read` appends the reading of, or with zero without one.
+
+    Args:
+        a: The code.
+        sums: Number of registers.
+        read: Appends code that reads all of them.
+        first: The first register.
+    """
+    for one in range(first, first + sums):
         a.do("vxorps", one, one, one)
     a.digits("48837f3000")  # cmp qword [rdi + 48], 0
     without = a.jump_if("equal")

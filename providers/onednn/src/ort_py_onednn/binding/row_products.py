@@ -4,7 +4,7 @@ The weights have the layout that oneDNN chose for products of many rows, so that
 is code for two layouts: `row_narrow_blocks` reads that of pointwise convolutions with AVX2, `row_wide_blocks` that of
 products of matrices with AVX-512. A vector is added in front, and another one behind, where they are wanted.
 
-Comes after `own_code` and `picture_products`.
+Comes after `one_row` and `picture_products`.
 """
 
 from __future__ import annotations
@@ -17,23 +17,15 @@ from typing import Any
 from ort_py.light_tuple import NamedTuple
 from ort_py_onednn.binding import row_narrow_blocks as narrow
 from ort_py_onednn.binding import row_wide_blocks as wide
-from ort_py_onednn.binding._dnnl import ffi
-from ort_py_onednn.binding.constants import F32, Argument, Binary
+from ort_py_onednn.binding.constants import F32, Argument
 from ort_py_onednn.binding.descriptors import Desc
 from ort_py_onednn.binding.instructions import AVX2
 from ort_py_onednn.binding.library import Library
-from ort_py_onednn.binding.own_code import OwnCode, placed
-from ort_py_onednn.binding.primitive import Accumulate, Operand, PostOp, Primitive
-from ort_py_onednn.binding.row_frame import MASK, RUN, WORDS
+from ort_py_onednn.binding.one_row import Blocks, OneRow
+from ort_py_onednn.binding.own_code import placed
+from ort_py_onednn.binding.primitive import PostOp, Primitive, Unimplemented
 
 __all__ = ["RowProduct"]
-
-_LONGEST_RUN, _RUN_BYTES = 16, 400_000
-"""Memory is read faster the longer it is read in one place: of short blocks 1.4 times as fast, until other places wait
-too long."""
-
-_UNIT_BYTES = 256
-"""Bytes of a block for each unit of its depth."""
 
 
 class _Form(NamedTuple):
@@ -81,27 +73,25 @@ def _address(library: Library, form: _Form) -> int:
     return placed(library, form.code()) if library.isa & AVX2 else 0
 
 
-class RowProduct(OwnCode):
+class RowProduct(OneRow):
     """The product of a row, in the place of the primitive whose weights it reads.
 
     Args:
         library: The library.
         form: The layout of the weights.
         arguments: Those of the primitive, by code.
-        added: The code of what is added behind; None where nothing is.
+        posts: What is done with the result: nothing, or the addition of a row.
+
+    Raises:
+        Unimplemented: More is to be done with the result.
     """
 
-    __slots__ = ("_depth", "_form", "_rest", "bound")
+    __slots__ = ()
 
-    def __init__(self, library: Library, form: _Form, arguments: Mapping[int, Desc], added: int | None) -> None:
-        depth, columns = arguments[Argument.SRC].dims[1], arguments[Argument.DST].dims[1]
-        code = _address(library, form)
-        super().__init__(library, arguments, code, f"own:row:{form.columns}:avx2", columns // form.columns)
-        self._form = form
-        self._depth, self._rest = depth // form.rows, columns % form.columns
-        self.bound = ((1, Argument.SRC), (2, Argument.DST))
-        if added is not None:
-            self.bound = (*self.bound, (3, added))
+    def __init__(self, library: Library, form: _Form, arguments: Mapping[int, Desc], posts: Sequence[PostOp]) -> None:
+        depth = arguments[Argument.SRC].dims[1] // form.rows
+        blocks = Blocks(form.columns, depth, form.together)
+        super().__init__(library, arguments, _address(library, form), f"own:row:{form.columns}:avx2", blocks, posts)
 
     @classmethod
     def made(cls, library: Library, product: Primitive, posts: Sequence[PostOp]) -> RowProduct | None:
@@ -123,29 +113,7 @@ class RowProduct(OwnCode):
         form = next((one for one in _FORMS if depth % one.multiple == 0 and key == one.key(columns, depth)), None)
         if key is None or form is None or not _address(library, form):
             return None
-        if not posts:
-            return cls(library, form, arguments, None)
-        (post,) = posts if len(posts) == 1 else (None,)
-        if post == Accumulate():
-            return cls(library, form, arguments, Argument.DST)
-        if isinstance(post, Operand) and post.algorithm == Binary.ADD and post.desc.dims == (1, columns):
-            code = Argument.post_op(0)
-            return cls(library, form, arguments | {code: Desc.plain((1, columns))}, code)
-        return None
-
-    def work(self, addresses: Mapping[int, int], threads: int = 1) -> Any:
-        """See `OwnCode`."""
-        work = ffi.new("intptr_t[]", WORDS)
-        work[2] = self._count
-        for one in range(self._rest):
-            ffi.cast("int32_t *", work + MASK)[one] = -1
-        work[5], work[6], work[7] = addresses[Argument.WEIGHTS], addresses.get(Argument.BIAS, 0), self._depth
-        work[RUN] = self._run(threads)
-        return work
-
-    def _run(self, threads: int) -> int:
-        """Blocks that a thread claims at once: threads should have several pieces each, of the same size."""
-        found, pieces, together = _LONGEST_RUN, 1 if threads == 1 else 3 * threads, self._form.together
-        while found > 1 and (found * self._depth * _UNIT_BYTES > _RUN_BYTES or found * together * pieces > self._count):
-            found //= 2
-        return found * together
+        try:
+            return cls(library, form, arguments, posts)
+        except Unimplemented:
+            return None

@@ -26,7 +26,7 @@ from ort_py_onednn.binding.room import leave_room
 from ort_py_onednn.execution.crowding import Pace
 from ort_py_onednn.execution.elements import has_buffer, numpy_of
 from ort_py_onednn.execution.growth import Growth, Shapes
-from ort_py_onednn.execution.packed_weights import aligned
+from ort_py_onednn.execution.large_pages import aligned
 from ort_py_onednn.execution.plan import Place, Plan, Step
 from ort_py_onednn.execution.repeat import Repeat
 from ort_py_onednn.execution.shape_memory import Entry, shape_memory

@@ -27,12 +27,12 @@ from ort_py_onednn.binding.engine import engine
 from ort_py_onednn.binding.half_floats import Conversion
 from ort_py_onednn.binding.openmp import prepare
 from ort_py_onednn.binding.primitive import Primitive
-from ort_py_onednn.binding.room import leave_room
 from ort_py_onednn.binding.status import check
 from ort_py_onednn.execution.copied_layouts import copy_elements
 from ort_py_onednn.execution.elements import ELEMENTS, as_bytes, numpy_of
+from ort_py_onednn.execution.large_pages import aligned, lasting
 
-__all__ = ["MadeWeight", "Packed", "Weight", "aligned"]
+__all__ = ["MadeWeight", "Packed", "Weight"]
 
 _ALIGNMENT = 64
 _SMALL = 4096
@@ -51,18 +51,6 @@ class Packed(NamedTuple):
     desc: Desc
     data: np.ndarray[Any, Any]
     seen: Desc
-
-
-def aligned(nbytes: int) -> np.ndarray[Any, Any]:
-    """Uninitialised bytes at an address that every implementation likes.
-
-    Raises:
-        MemoryError: There is too little memory.
-    """
-    leave_room(nbytes)
-    block = np.empty(nbytes + _ALIGNMENT, np.uint8)
-    start = -block.ctypes.data % _ALIGNMENT
-    return block[start : start + nbytes]
 
 
 class MadeWeight(RegionWeight):
@@ -144,7 +132,19 @@ class Weight:
         dtype: Its type.
     """
 
-    __slots__ = ("_forms", "_held", "_lies", "_lock", "_packed", "_parts", "_secret", "_source", "dtype", "shape")
+    __slots__ = (
+        "_arranged",
+        "_forms",
+        "_held",
+        "_lies",
+        "_lock",
+        "_packed",
+        "_parts",
+        "_secret",
+        "_source",
+        "dtype",
+        "shape",
+    )
 
     def __init__(self, source: RegionWeight, forms: PackedForms) -> None:
         self._source = source
@@ -154,6 +154,7 @@ class Weight:
         self._packed: dict[tuple[Key, Key | None], Packed] = {}
         self._parts: dict[tuple[Key, Key | None], tuple[Packed, ...]] = {}
         self._secret: list[Packed] = []
+        self._arranged: dict[str, np.ndarray[Any, Any]] = {}
         self._lock = threading.Lock()
         self.dtype: Element = ELEMENTS[source.data_type]
         self.shape = tuple(source.shape)
@@ -161,8 +162,12 @@ class Weight:
     def hold(self) -> None:
         """Keep the original until there is a packed form. From now on no other object holds it."""
         with self._lock:
-            if not self._packed and not self._parts:
+            if not self._is_packed:
                 self._held = self._source.held()
+
+    @property
+    def _is_packed(self) -> bool:
+        return bool(self._packed or self._parts or self._arranged)
 
     def in_layout(self, desc: Desc, seen: Desc | None = None) -> Packed:
         """The data in a layout.
@@ -202,6 +207,37 @@ class Weight:
                 found = self._parts[desc.key, seen.key] = self._cut(desc, seen, bare)
             return found
 
+    def arranged(
+        self,
+        nbytes: int,
+        name: str,
+        other: Weight,
+        arrange: Callable[[np.ndarray[Any, Any], np.ndarray[Any, Any]], np.ndarray[Any, Any]],
+        restored: Callable[[np.ndarray[Any, Any]], np.ndarray[Any, Any]],
+    ) -> np.ndarray[Any, Any]:
+        """Bytes of the data and another constant's in an order that oneDNN does not know.
+
+        Args:
+            nbytes: Of the result.
+            name: Of the order, with everything that it depends on.
+            other: The other constant.
+            arrange: Makes the bytes of both arrays.
+            restored: Makes the array of the bytes again.
+        """
+        with self._lock:
+            found = self._arranged.get(name)
+            if found is None:
+                is_first = not self._is_packed
+                found = self._forms.packed(
+                    (self._source.key, other._source.key), name, lambda: arrange(self._original(), other._original())
+                )
+                _check_size(found, nbytes)
+                self._arranged[name] = found
+                if is_first:
+                    self._held = restore = partial(restored, found)
+                    self._source.replaced(restore)
+            return found
+
     def first_layout(self, dims: tuple[int, ...], dtype: Element = F32) -> Desc | None:
         """The layout these dimensions were packed in before in a type, if they were."""
         wanted = dims, dtype
@@ -229,7 +265,7 @@ class Weight:
         plain = Desc.plain(desc.dims, self.dtype)
 
         def make() -> np.ndarray[Any, Any]:
-            made, array = aligned(step * count), self._original().reshape(seen.dims)
+            made, array = lasting(step * count), self._original().reshape(seen.dims)
             for place in range(count):
                 # A copy first: oneDNN has no reorder of parts of rows into what products of bytes want.
                 part = as_bytes(np.ascontiguousarray(array[..., place * width :][..., :width]))
@@ -237,11 +273,7 @@ class Weight:
             return made
 
         data = self._forms.packed((self._source.key,), f"{_library()} {desc.key} of parts of {seen.key}", make)
-        if data.nbytes < step * count:
-            raise EPFail(
-                f"Packed weights have {data.nbytes} bytes instead of {step * count}.",
-                fix="Remove what an earlier process kept: `ort-py cache prune --all`.",
-            )
+        _check_size(data, step * count)
         found = tuple(Packed(desc, data[place * step :][: desc.nbytes], plain) for place in range(count))
         if desc.nbytes > _SMALL and not self._lies and bare is not None:
             readable = tuple(part._replace(desc=bare) for part in found)
@@ -255,7 +287,7 @@ class Weight:
 
     def _reordered(self, desc: Desc, seen: Desc) -> np.ndarray[Any, Any]:
         number = self._source.number if isinstance(self._source, MadeWeight) else None
-        made = aligned(max(desc.nbytes, desc.reach[1]))  # a layout may begin behind its address
+        made = lasting(max(desc.nbytes, desc.reach[1]))  # a layout may begin behind its address
         if number is not None and desc.key is not None and desc.dtype == self.dtype and desc.key[2] == desc.dims:
             made.view(number.dtype)[:] = number  # no blocks that end in zeroes: the layout does not matter
             return made
@@ -314,6 +346,19 @@ def _restored(form: Packed, shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.
 def _joined(parts: tuple[Packed, ...], shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
     columns = [_restored(part, part.seen.dims, dtype) for part in parts]
     return np.concatenate(columns, axis=-1).reshape(shape)
+
+
+def _check_size(data: np.ndarray[Any, Any], nbytes: int) -> None:
+    """Refuse packed weights that are too short.
+
+    Raises:
+        EPFail: They are.
+    """
+    if data.nbytes < nbytes:
+        raise EPFail(
+            f"Packed weights have {data.nbytes} bytes instead of {nbytes}.",
+            fix="Remove what an earlier process kept: `ort-py cache prune --all`.",
+        )
 
 
 def _check_within(desc: Desc, array: np.ndarray[Any, Any]) -> None:

@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-__all__ = ["Blocks", "unpacked"]
+__all__ = ["Blocks", "bits_of", "unpacked"]
 
 Array: TypeAlias = np.ndarray[Any, Any]
 Blocks: TypeAlias = tuple[Array, Array]
@@ -48,6 +48,15 @@ def unpacked(names: list[str], attributes: Mapping[str, Any], constant: Callable
         return "its weights minus their zero points need more than 8 bits"
     weights = np.ascontiguousarray(shifted.astype(np.int8).transpose(1, 2, 0))
     return weights, np.ascontiguousarray(scales.reshape(columns, count).T[:, None, :])
+
+
+def bits_of(weights: Array) -> int:
+    """Bits that numbers with a sign need: 4 or 8.
+
+    Args:
+        weights: int8, not empty.
+    """
+    return 4 if int(weights.min()) >= -8 and int(weights.max()) <= 7 else 8
 
 
 def _numbers(packed: Array, bits: int) -> Array:

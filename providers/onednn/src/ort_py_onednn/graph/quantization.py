@@ -263,15 +263,18 @@ class QuantizedFused(Conversions):
     def _block_product(self, node: NodeSpec) -> bool:
         """MatMulNBits: the weights are unpacked to bytes once."""
         self._real(name_of(node, 0))
-        from ort_py_onednn.graph.block_weights import unpacked  # few models have such weights
+        from ort_py_onednn.graph.block_weights import bits_of, unpacked  # few models have such weights
 
         found = unpacked([name_of(node, place) for place in range(6)], node.attributes, self._region.constant)
         assert not isinstance(found, str), "claimed with weights that fit"
         names = [f"{node.name}:{part}" for part in ("weights", "scales")]
         self.constants.update(zip(names, found, strict=True))
-        coarse = node.attributes.get("accuracy_level", 0) == _INTEGERS_DO
+        attributes = {
+            "coarse": node.attributes.get("accuracy_level", 0) == _INTEGERS_DO,
+            "bits": bits_of(found[0]),
+        }
         inputs = (name_of(node, 0), *names, name_of(node, 5) or None)
-        self._append(Operation("MatMulNBits", node.name, inputs, (output_of(node),), {"coarse": coarse}))
+        self._append(Operation("MatMulNBits", node.name, inputs, (output_of(node),), attributes))
         return True
 
     def _recurrent(self, node: NodeSpec) -> bool:

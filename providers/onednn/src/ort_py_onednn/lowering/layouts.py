@@ -21,7 +21,8 @@ from ort_py_onednn.binding.library import Library
 from ort_py_onednn.binding.primitive import Primitive
 from ort_py_onednn.execution.coalescing import Result, coalesced
 from ort_py_onednn.execution.elements import as_bytes, element_of, numpy_of
-from ort_py_onednn.execution.packed_weights import Weight, aligned
+from ort_py_onednn.execution.large_pages import aligned
+from ort_py_onednn.execution.packed_weights import Weight
 from ort_py_onednn.execution.plan import Buffer, Place, Plan, Step
 from ort_py_onednn.graph.operation import Operation
 from ort_py_onednn.graph.precision import FLOATING

@@ -99,7 +99,7 @@ def _product(
     numbers = numbers or floating(planner)
     dtype, scaling, given_too = numbers.weights, numbers.scaling, numbers.given
     result = Desc.plain(dims, numbers.result)
-    bias, posts = _bias(planner, columns, posts, shape)
+    bias, posts = bias_of(planner, columns, posts, shape)
     seen = b.desc
     fixed = b.weight is not None and b.buffer is None and rank == 2
     held = b.weight.first_layout(b.dims, dtype) if fixed and b.weight is not None and numbers.keeps_layout else None
@@ -279,7 +279,7 @@ def flattened(
     return list(posts), []
 
 
-def _bias(
+def bias_of(
     planner: Planner, columns: int, posts: Sequence[Post], shape: Sequence[int]
 ) -> tuple[Value | None, Sequence[Post]]:
     """A vector of columns that is added first goes in as the bias."""

@@ -1,0 +1,74 @@
+"""MatMulNBits of one row: the product with panels of few bits in machine code.
+
+`block_quantized` has products of several rows, and of one row where there is no such code.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from functools import partial
+
+from ort_py_onednn.binding.constants import F32, Argument
+from ort_py_onednn.binding.descriptors import Desc
+from ort_py_onednn.binding.few_bits import FewBitsProduct, has_few_bits, panels_of
+from ort_py_onednn.binding.primitive import PostOp
+from ort_py_onednn.execution.few_bits_panels import panels, weights_of
+from ort_py_onednn.execution.plan import Buffer, Place
+from ort_py_onednn.graph.operation import Operation, Post
+from ort_py_onednn.lowering.planner import Planner, Value
+from ort_py_onednn.lowering.products import bias_of, flattened
+
+__all__ = ["row_product"]
+
+_BYTES = 8
+
+
+def row_product(planner: Planner, operation: Operation, source: Value, posts: Sequence[Post]) -> Value | None:
+    """The product of one row and what is done with it; None where there is no code for it.
+
+    Args:
+        planner: The planner.
+        operation: The operation, whose second and third inputs are constants: (blocks, size, N) int8, (blocks, 1, N).
+        source: The row, plain, of float32.
+        posts: What is done with the product.
+    """
+    weights, scales = (planner.value(name) for name in operation.inputs[1:3])
+    count, size, columns = weights.dims
+    dims = count, size, columns
+    bits = int(operation.attributes["bits"])
+    # Panels of 8 bits beside the form for many rows would take as much memory again.
+    held_twice = bits == _BYTES and not planner.alone
+    if held_twice or not has_few_bits(planner.library, bits, size):
+        return None
+    shape, flat = (*source.shape[:-1], columns), (1, columns)
+    bias, posts = bias_of(planner, columns, posts, shape)
+    first, rest = flattened(planner, posts, flat, shape) if shape != flat else (list(posts), [])
+    held = _panels(weights, scales, dims, bits)
+
+    def build(chain: Sequence[PostOp]) -> FewBitsProduct:
+        return FewBitsProduct(planner.library, bits, dims, biased=bias is not None, posts=chain)
+
+    def values(_: FewBitsProduct) -> Mapping[int, Value]:
+        given = {Argument.SRC: planner.reshaped(source, (1, count * size)), Argument.WEIGHTS: held}
+        if bias is not None:
+            given[Argument.BIAS] = planner.plain(planner.converted(planner.reshaped(bias, flat), F32))
+        return given
+
+    found = planner.with_posts(build, values, Desc.plain(flat), flat, first, float(math.prod(dims)))
+    return planner.apply(planner.reshaped(found, shape), rest)
+
+
+def _panels(weights: Value, scales: Value, dims: tuple[int, int, int], bits: int) -> Value:
+    """The constants in panels."""
+    assert weights.weight is not None, "weights are constants"
+    assert scales.weight is not None, "scales are constants"
+    desc = panels_of(bits, dims)
+    data = weights.weight.arranged(
+        desc.nbytes,
+        f"oneDNN provider: panels of {bits} bits of {dims}",
+        scales.weight,
+        partial(panels, bits=bits),
+        partial(weights_of, dims=dims, bits=bits),
+    )
+    return Value(desc, Buffer(Place.CONSTANT, desc.nbytes, data=data), desc.dims)
