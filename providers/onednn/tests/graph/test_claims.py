@@ -111,6 +111,14 @@ def test_refusals_say_why(name: str) -> None:
         assert any(who == PROVIDER and reason in why for who, why in found.refusals), found.refusals
 
 
+def test_the_mean_alone_is_left_to_others() -> None:
+    """Nobody reads what is normalised: the one output that is used is not the one that oneDNN makes."""
+    made = node("LayerNormalization", "x s b", "y m", axis=-1)
+    with open_session(model([made], {"x": X}, {"s": _f(6), "b": _f(6)}, ["m"])) as session:
+        ((_, why),) = session.placement.nodes[0].refusals
+        assert why == "statistics are wanted"
+
+
 def test_other_types_are_left_to_others() -> None:
     x = helper.make_tensor_value_info("x", TensorProto.DOUBLE, [200, 200])
     y = helper.make_tensor_value_info("y", TensorProto.DOUBLE, [200, 200])

@@ -15,9 +15,12 @@ PAST = {("", "Attention"): 4, ("com.microsoft", "MultiHeadAttention"): 6}
 _MOVES = frozenset({"Cast", "Expand", "Identity", "Reshape", "Squeeze", "Transpose", "Unsqueeze"})
 _MOST_MOVES = 8
 
+_SCORES = 3
+"""Place of the scores among the outputs, behind the result and the keys and values of past and present."""
+
 
 def _several_heads(node: NodeSpec, graph: GraphView) -> str | None:
-    if any(value_name(node, place) for place in (3, 4, 8, 9)) or used_outputs(node) - has_present(node) > 1:
+    if any(value_name(node, place) for place in (3, 4, 8, 9)) or used_outputs(node, _SCORES):
         return "it has a bias of projections, a mask of keys, a past that is a buffer, or scores as an output"
     if has_present(node):
         heads = node.attributes["num_heads"]
@@ -78,7 +81,7 @@ def _with_past(node: NodeSpec, graph: GraphView) -> str | None:
 def _attention(node: NodeSpec, graph: GraphView) -> str | None:
     attributes = node.attributes
     present = has_present(node)
-    if value_name(node, 6) or used_outputs(node) - sum(value is not None for value in node.outputs[1:3]) > 1:
+    if value_name(node, 6) or used_outputs(node, _SCORES):
         return "it has lengths of keys, or scores as an output"
     if present and (attributes.get("is_causal", 0) or attributes.get("softcap", 0.0)):
         return "it has a past, and is causal or caps its scores"

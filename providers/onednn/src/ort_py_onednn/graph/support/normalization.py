@@ -15,7 +15,7 @@ def _batch_normalization(node: NodeSpec, graph: GraphView) -> str | None:
 
 
 def _layer_normalization(node: NodeSpec, graph: GraphView) -> str | None:
-    if used_outputs(node) > 1:
+    if used_outputs(node, 1):
         return "statistics are wanted"
     if node.attributes.get("stash_type", 1) != 1:
         return "its statistics have a different type"

@@ -17,7 +17,7 @@ def _pool(node: NodeSpec, graph: GraphView) -> str | None:
     rank = len(shape) - 2
     if not 1 <= rank <= 3:
         return f"it is pooling over {rank} dimensions; 1 to 3 are supported"
-    if used_outputs(node) > 1:
+    if used_outputs(node, 1):
         return "the indices of the maxima are an output"
     if shape[1] == 1 and not (isinstance(shape[0], int) and shape[0] >= _LEAST_CHANNELS):
         return "it has one channel: oneDNN has fast code for several only"

@@ -97,6 +97,6 @@ def value_name(node: NodeSpec, place: int) -> str:
     return "" if value is None else value.name
 
 
-def used_outputs(node: NodeSpec) -> int:
-    """Number of outputs that are used."""
-    return sum(value is not None for value in node.outputs)
+def used_outputs(node: NodeSpec, first: int = 0) -> int:
+    """Number of outputs that are used, from a place on."""
+    return sum(value is not None for value in node.outputs[first:])
