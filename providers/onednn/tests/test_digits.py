@@ -90,6 +90,17 @@ def test_as_exact_as_float32(kind: str, along: str, rows: int) -> None:
     assert _kinds(data) == [_product_kind("MatMul")]
 
 
+@pytest.mark.parametrize("factor", [1e-32, 1e-35])
+def test_rows_of_small_numbers_are_as_exact(factor: float) -> None:
+    """The largest number of a row is far from where the digits of float32 end."""
+    constants, x = _constants(), _source((3, DEPTH)) * np.float32(factor)
+    data = model([node("DequantizeLinear", "q s", "w", axis=1), node("MatMul", "x w", "y")], {"x": x}, constants)
+    (actual,) = run_here(data, {"x": x})
+    exact = x.astype(np.float64) @ _real(constants)
+    size = np.abs(x).max(axis=1, keepdims=True) * np.abs(_real(constants)).sum(axis=0)
+    assert (np.abs(actual - exact) <= size * 2.0**-22).all()
+
+
 @pytest.mark.parametrize("threads", [1, 2])
 def test_what_follows_is_drawn_in(threads: int) -> None:
     """Bias, function and residual, of a batch, against both references."""

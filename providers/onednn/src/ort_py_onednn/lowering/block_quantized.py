@@ -68,8 +68,9 @@ _BASE = 254
 """Of digits: what rounding leaves, at most a half, times the base is at most the largest digit."""
 
 _LARGEST = 127
-_SMALLEST = 1e-30
-"""Stands for the largest of a block of zeroes, and of numbers so small that a float32 product loses them too."""
+_SMALLEST = 2.0**-119
+"""Stands for the largest of a block of zeroes, and of smaller numbers: what their digits are worth is a normal number
+still."""
 
 _LONG = 64
 """Rows of a block from which weights are faster in blocks of the library's own."""

@@ -28,8 +28,8 @@ BASE = 254
 """Of digits: what rounding leaves, at most a half, times the base is at most the largest digit."""
 
 LARGEST = 127
-SMALLEST = 1e-30
-"""Stands for the largest of zeroes, and of numbers so small that a float32 product loses them too."""
+SMALLEST = 2.0**-119
+"""Stands for the largest of zeroes, and of smaller numbers: what their digits are worth is a normal number still."""
 
 EXACT = 3
 """Digits that hold a float32."""
