@@ -52,6 +52,17 @@ def test_weights_of_few_bits(bits: int, size: int, zeros: bool, rows: int, colum
     assert np.abs(actual - exact).max() <= allowed
 
 
+@pytest.mark.parametrize("factor", [1e-32, 1e-34])
+def test_blocks_of_small_numbers_are_as_exact(factor: float) -> None:
+    """The largest number of a block is far from where the digits of float32 end."""
+    constants, real, attributes = _blocks(4, 32, zeros=True)
+    x = (np.random.default_rng(10).standard_normal((1, 3, 256)) * factor).astype(np.float32)
+    nodes = [node("MatMulNBits", "x b s z", "y", domain="com.microsoft", **attributes)]
+    (actual,) = run_here(model(nodes, {"x": x}, constants), {"x": x})
+    exact = x.astype(np.float64) @ real
+    assert np.abs(actual - exact).max() <= 2e-6 * np.abs(exact).max()
+
+
 def test_no_rows_are_no_failure() -> None:
     """A slice that leaves nothing is declined, and the provider is not given up."""
     constants, _, attributes = _blocks(4, 32, False)
