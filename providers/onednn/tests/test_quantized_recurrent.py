@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -166,16 +168,83 @@ def test_an_output_of_the_caller() -> None:
 def test_a_longer_sequence_has_no_more_primitives(plans: list[Plan]) -> None:
     """The steps in time are one step of the plan; of both directions, too."""
     for time in (5, 50):
-        data, feeds = _layer(time=time, direction="bidirectional")
+        data, feeds = _layer(time=time, direction="bidirectional", hidden=20)
         run_here(data, feeds)
     short, long = plans
     assert len(short.steps) == len(long.steps)
     repeats = [step.body for step in long.steps if isinstance(step, Repeat)]
     (body,) = [steps for steps in repeats if any(one.primitive is not None for one in steps)]
-    counts = 7 if has_dynamic_quantization(engine().library, 16) else 10
+    counts = 7 if has_dynamic_quantization(engine().library, 20) else 10
     counts -= 3 if has_row_cell(engine().library) else 0
     assert sum(one.primitive is not None for one in body) == counts
     assert not any(one.primitive.is_reference for one in body if one.primitive is not None)
+
+
+_OWN_STEPS = "own:steps:vnni"
+
+
+@pytest.fixture
+def needs_own_steps(plans: list[Plan]) -> None:
+    """Skip where there is no code for all steps of a layer."""
+    run_here(*_layer())
+    if not _names(plans.pop()) & {_OWN_STEPS}:
+        pytest.skip("this machine has no code of our own for all steps")
+
+
+def _names(plan: Plan) -> set[str]:
+    return {step.primitive.implementation for step in plan.steps if step.primitive is not None}
+
+
+@pytest.mark.usefixtures("needs_exact_integers", "needs_own_steps")
+@pytest.mark.parametrize(
+    ("choices", "own"),
+    [
+        ({"hidden": 32}, True),
+        ({"hidden": 20}, False),
+        ({"batch": 2}, False),
+        ({"zeros": (0, -100)}, False),
+        ({"zeros": (-100, 0)}, True),
+    ],
+    ids=["blocks", "no whole blocks", "two rows", "a zero point of the state's weights", "one of the sequence's"],
+)
+def test_which_layers_are_one_call(plans: list[Plan], choices: dict[str, Any], own: bool) -> None:
+    _agree(*_layer(direction="bidirectional", **choices))
+    assert (_OWN_STEPS in _names(plans[-1])) == own
+
+
+@pytest.mark.parametrize("direction", ["forward", "reverse", "bidirectional"])
+def test_the_number_of_threads_changes_nothing(direction: str) -> None:
+    """A direction is computed by one thread."""
+    data, feeds = _layer(hidden=64, time=9, direction=direction)
+    for one, two in zip(run_here(data, feeds, 1), run_here(data, feeds, 2), strict=True):
+        assert one.tobytes() == two.tobytes()
+
+
+def test_several_callers_at_once() -> None:
+    """Each has memory of its own for gates and bytes, and a team of its own."""
+    data, feeds = _layer(hidden=64, time=40, direction="bidirectional")
+    with open_session(data, 2) as session, ThreadPoolExecutor(3) as pool:
+        expected = [array.tobytes() for array in session.run(None, feeds)]
+        found = list(pool.map(lambda _: session.run(None, feeds), range(30)))
+    assert all([array.tobytes() for array in one] == expected for one in found)
+
+
+def test_states_that_are_parts_of_others() -> None:
+    """They begin behind the address of what they are cut from."""
+    data, feeds = _layer(hidden=32, direction="bidirectional")
+    expected = run_here(data, feeds)
+    proto = onnx.load_from_string(data)
+    for name in ("h", "c"):
+        feeds[name] = np.concatenate([np.full_like(feeds[name], 9), feeds[name]])
+        (fed,) = [one for one in proto.graph.input if one.name == name]
+        fed.type.tensor_type.shape.dim[0].dim_value = 4
+        cut = onnx.helper.make_node("Slice", [name, "from", "to"], [f"{name}_cut"])
+        proto.graph.node[-1].input[5 if name == "h" else 6] = f"{name}_cut"
+        proto.graph.node.insert(0, cut)
+    for name, number in (("from", 2), ("to", 4)):
+        proto.graph.initializer.append(onnx.numpy_helper.from_array(np.array([number]), name))
+    for actual, wanted in zip(run_here(proto.SerializeToString(), feeds), expected, strict=True):
+        np.testing.assert_array_equal(actual, wanted)
 
 
 REFUSED: Mapping[str, tuple[dict[str, Any], str]] = {

@@ -55,6 +55,21 @@ INSTRUCTIONS: list[tuple[str, Callable[[Assembler], None], str]] = [
     ("vmovups [rdx + 64], zmm8", lambda a: a.wide_move("write", 8, At(RDX, 64)), "62717c48118240000000"),
     ("vmovups zmm1, [r12 + 64]", lambda a: a.wide_move("read", 1, At(R12, 64)), "62d17c48108c2440000000"),
     ("prefetcht0 [r11 + 4096]", lambda a: a.fetch(At(R11, 4096)), "410f188b00100000"),
+    (
+        "{vex} vpdpbusd ymm7, ymm15, [r9 + 256]",
+        lambda a: a.add_dots(7, 15, At(R9, 256), short=True),
+        "c4c20550b900010000",
+    ),
+    (
+        "vpdpbusd ymm7, ymm15, [r9 + 256]",
+        lambda a: a.add_dots(7, 15, At(R9, 256), short=False),
+        "62d2052850b900010000",
+    ),
+    (
+        "vpdpbusd ymm9, ymm3, [r12 + rax + 8]",
+        lambda a: a.add_dots(9, 3, At(R12, 8, RAX), short=False),
+        "62526528508c0408000000",
+    ),
     ("mov rdx, [r12 + rcx + 4]", lambda a: a.move(RDX, At(R12, 4, RCX)), "498b940c04000000"),
 ]
 """Text, the call, and the bytes: prefixes of three bytes (VEX) and of four (EVEX), and distances of four bytes."""

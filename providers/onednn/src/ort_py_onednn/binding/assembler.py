@@ -293,6 +293,24 @@ class Assembler:
         """Append vpsrldq on 128 bits: the upper eight bytes are moved to the lower ones."""
         self._append(1, 1, 0x73, 3 - self._first, target, source, 0xC0, b"", 8, whole=False)
 
+    def add_dots(self, target: int, first: int, second: At, *, short: bool) -> None:
+        """Append vpdpbusd: sums of four products of an unsigned and a signed byte are added to each word.
+
+        Args:
+            target: The register of the sums.
+            first: That of the unsigned bytes.
+            second: The signed bytes.
+            short: Whether to use the form of AVX-VNNI, else that of AVX512-VNNI with AVX512-VL.
+        """
+        if short:
+            self._memory(1, 2, 0x50, target, first, second)
+            return
+        place = second.named
+        # The prefix of four bytes: registers, then a length of 256 bits without a mask.
+        extended = (~target >> 3 & 1) << 7 | 1 << 6 | (~place >> 3 & 1) << 5 | 1 << 4 | 2
+        self._code += bytes((0x62, extended, (~first & 15) << 3 | 5, 0x28, 0x50))
+        self._code += bytes((0x80 | (target & 7) << 3 | place & 7,)) + _behind(second)
+
     def insert(self, register: int, source: At, place: int) -> None:
         """Append vpinsrb from memory, into the lower 128 bits."""
         self._memory(1, 3, 0x20, register, register, source, place, whole=False)

@@ -20,17 +20,29 @@ from ort_py_onednn.binding.instructions import AVX2
 from ort_py_onednn.binding.library import Library
 from ort_py_onednn.binding.own_code import BEGIN, OwnCode, placed
 
-__all__ = ["DynamicQuantization", "has_dynamic_quantization"]
+__all__ = [
+    "SCALE",
+    "ZERO",
+    "DynamicQuantization",
+    "add_bytes",
+    "add_range",
+    "add_scale_and_zero",
+    "has_dynamic_quantization",
+]
 
 _AT_ONCE = 8
 """Numbers of a register: the least length of a row."""
 
 _MOST = 255
+_LENGTH = At(RDI, 16)
+"""Place of the length of a row."""
+
 _ROWS = 5
 """Word of the work that counts rows."""
 
-_X, _LOW, _SCALE, _OTHER, _ZERO = 0, 1, 2, 3, 4
-"""Registers. The first one holds the largest numbers, and then those that are made bytes."""
+_X, _LOW, SCALE, _OTHER, ZERO = 0, 1, 2, 3, 4
+"""Registers, all of the first five. The first one holds the largest numbers, and then those that are made bytes; scale
+and zero point are there eight times."""
 
 _EQUAL = 0
 """Kind of a comparison that raises no flag."""
@@ -70,12 +82,12 @@ def _go_on(a: Assembler, again: int, pointers: Mapping[int, int]) -> None:
     a.land(done)
 
 
-def _range(a: Assembler) -> None:
-    """The largest number of a row and the least one, or 0."""
+def add_range(a: Assembler, length: At) -> None:
+    """Append code that finds the largest of the numbers from rsi on and the least one, or 0; changes rax and rcx."""
     a.do("vxorps", _X, _X, _X)
     a.do("vxorps", _LOW, _LOW, _LOW)
     a.move(RAX, RSI)
-    a.move(RCX, At(RDI, 16))
+    a.move(RCX, length)
     again = a.size
     a.do("vmaxps", _X, _X, At(RAX))
     a.do("vminps", _LOW, _LOW, At(RAX))
@@ -85,32 +97,30 @@ def _range(a: Assembler) -> None:
     _widest(a, "vminps", _LOW)
 
 
-def _scale_and_zero(a: Assembler, tiny: float) -> None:
-    """Those of a row, in registers and in memory."""
-    a.do("vsubps", _SCALE, _X, _LOW)
-    a.do("vdivps", _SCALE, _SCALE, a.number(_MOST))
+def add_scale_and_zero(a: Assembler, tiny: float) -> None:
+    """Append code that finds the scale and the zero point of what `add_range` found, in `SCALE` and `ZERO`."""
+    a.do("vsubps", SCALE, _X, _LOW)
+    a.do("vdivps", SCALE, SCALE, a.number(_MOST))
     a.do("vxorps", _OTHER, _OTHER, _OTHER)
     if tiny:
-        a.do("vmaxps", _SCALE, _SCALE, a.number(tiny))
+        a.do("vmaxps", SCALE, SCALE, a.number(tiny))
     else:
-        a.compare(_X, _SCALE, _OTHER, _EQUAL)
-        a.choose(_SCALE, _SCALE, a.number(1), _X)
-    a.do("vdivps", _ZERO, _LOW, _SCALE)
-    a.do("vsubps", _ZERO, _OTHER, _ZERO)
-    a.round(_ZERO, _ZERO)
-    a.do("vminps", _ZERO, _ZERO, a.number(_MOST))
-    a.half("write4", _SCALE, At(R9))
-    a.half("write4", _ZERO, At(R11))
+        a.compare(_X, SCALE, _OTHER, _EQUAL)
+        a.choose(SCALE, SCALE, a.number(1), _X)
+    a.do("vdivps", ZERO, _LOW, SCALE)
+    a.do("vsubps", ZERO, _OTHER, ZERO)
+    a.round(ZERO, ZERO)
+    a.do("vminps", ZERO, ZERO, a.number(_MOST))
 
 
-def _bytes(a: Assembler) -> None:
-    """The bytes of a row."""
-    a.move(RCX, At(RDI, 16))
+def add_bytes(a: Assembler, length: At) -> None:
+    """Append code that writes the numbers from rsi on as bytes from rdx on; changes rcx, rsi and rdx."""
+    a.move(RCX, length)
     again = a.size
     a.read(_X, At(RSI))
-    a.do("vdivps", _X, _X, _SCALE)
+    a.do("vdivps", _X, _X, SCALE)
     a.round(_X, _X)
-    a.do("vaddps", _X, _X, _ZERO)
+    a.do("vaddps", _X, _X, ZERO)
     a.change("vcvtps2dq", _X, _X)
     a.exchange_halves(_OTHER, _X)
     a.do("vpackssdw", _X, _X, _OTHER)
@@ -139,9 +149,11 @@ def _code(tiny: float) -> bytes:
     a.shift(R11, 2)
     a.add(R11, R9)
     row = a.size
-    _range(a)
-    _scale_and_zero(a, tiny)
-    _bytes(a)
+    add_range(a, _LENGTH)
+    add_scale_and_zero(a, tiny)
+    a.half("write4", SCALE, At(R9))
+    a.half("write4", ZERO, At(R11))
+    add_bytes(a, _LENGTH)
     a.add_number(R9, 4)
     a.add_number(R11, 4)
     a.add_number(R10, -1)

@@ -6,10 +6,13 @@ from collections.abc import Mapping
 
 from ort_py_onednn.binding.constants import F32, Element
 
-__all__ = ["AVX2", "AVX512", "native_elements", "needed_instructions"]
+__all__ = ["AVX2", "AVX512", "AVX512_VNNI", "AVX_VNNI", "native_elements", "needed_instructions"]
 
 AVX2 = 0x4
 """The bit of AVX2."""
+
+AVX_VNNI, AVX512_VNNI = 0x8, 0x40
+"""Bits of a dot product of bytes that adds to 32 bits: that of AVX2, and that of AVX-512."""
 
 AVX512 = 0x20
 """The bit of AVX-512, without which oneDNN has slower code for some functions."""

@@ -20,7 +20,7 @@ from ort_py_onednn.binding.hazards import Hazards
 from ort_py_onednn.binding.library import Library
 from ort_py_onednn.binding.openmp import allowed
 
-__all__ = ["BEGIN", "CLEAR", "ENTER", "LEAVE", "OwnCode", "placed"]
+__all__ = ["BEGIN", "CLEAR", "ENTER", "LEAVE", "OwnCode", "placed", "putting"]
 
 BEGIN = "f30f1efa"  # endbr64
 ENTER = BEGIN + "53554154415541564157"  # push rbx, rbp, r12, r13, r14, r15
@@ -71,6 +71,17 @@ _PREPARE = bytes.fromhex(
 *source, *target; int64_t count, next; void *other``."""
 
 
+_PUT = bytes.fromhex(
+    "f30f1efa"  # 00 endbr64
+    "488937"  # 04 mov [rdi], rsi
+    "48895708"  # 07 mov [rdi + 8], rdx
+    "48894f10"  # 0b mov [rdi + 16], rcx
+    "31c0"  # 0f xor eax, eax
+    "c3"  # 11 ret
+)
+"""``int put(int64_t *place, a, b, c)``: words of a table, three at a time."""
+
+
 @functools.cache
 def _prepare(library: Library) -> int:
     """Address of `_PREPARE`; 0 where the CPU lacks instructions, or the system allows no executable memory."""
@@ -83,6 +94,12 @@ def _prepare(library: Library) -> int:
 def placed(library: Library, code: bytes) -> int:
     """Put a function ``void code(struct work *)`` where it can run; 0 where it cannot. To be called once for each."""
     return executable(code) if _prepare(library) else 0
+
+
+@functools.cache
+def putting(library: Library) -> int:
+    """Address of `_PUT`, for code whose work is a table; 0 where code cannot run."""
+    return placed(library, _PUT)
 
 
 class OwnCode:

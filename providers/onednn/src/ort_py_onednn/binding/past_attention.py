@@ -21,25 +21,14 @@ from ort_py_onednn.binding._dnnl import ffi
 from ort_py_onednn.binding.calls import Call, CallList
 from ort_py_onednn.binding.constants import F32, Argument
 from ort_py_onednn.binding.descriptors import Desc
-from ort_py_onednn.binding.executable import executable
 from ort_py_onednn.binding.instructions import AVX2
 from ort_py_onednn.binding.library import Library
 from ort_py_onednn.binding.openmp import allowed
-from ort_py_onednn.binding.own_code import OwnCode, placed
+from ort_py_onednn.binding.own_code import OwnCode, placed, putting
 from ort_py_onednn.binding.past_code import attend_code, copy_code
 from ort_py_onednn.binding.past_table import ROWS, Sizes, Word
 
 __all__ = ["PastAttention", "has_past_attention"]
-
-_PUT = bytes.fromhex(
-    "f30f1efa"  # 00 endbr64
-    "488937"  # 04 mov [rdi], rsi
-    "48895708"  # 07 mov [rdi + 8], rdx
-    "48894f10"  # 0b mov [rdi + 16], rcx
-    "31c0"  # 0f xor eax, eax
-    "c3"  # 11 ret
-)
-"""``void put(int64_t *place, a, b, c)``."""
 
 _PUTS = (
     (Argument.SRC, Argument.DST_1, Argument.DST_2),
@@ -60,7 +49,7 @@ def _codes(library: Library) -> tuple[int, int, int]:
     if not library.isa & AVX2:
         return 0, 0, 0
     copy, attend = placed(library, copy_code()), placed(library, attend_code())
-    put = executable(_PUT) if attend else 0
+    put = putting(library) if attend else 0
     return (put, copy, attend) if put and copy else (0, 0, 0)
 
 

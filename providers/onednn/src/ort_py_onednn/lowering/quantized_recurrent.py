@@ -1,8 +1,9 @@
-"""com.microsoft.DynamicQuantizeLSTM: the sequence in two products, then the steps in time as one that repeats.
+"""com.microsoft.DynamicQuantizeLSTM: the sequence in two products, then the steps in time as one.
 
 A step finds the scale and zero point of the state, makes integers of it, multiplies them, and turns the sums into gates
-and states, in ten primitives for both directions together, some of which own code takes the place of where there is
-AVX2. The second direction walks a copy of the sequence that is reversed.
+and states. Where a step has one row, own code does all steps in one call (`binding.quantized_steps`). Elsewhere they
+are ten primitives for both directions together, some of which own code takes the place of where there is AVX2, and the
+second direction walks a copy of the sequence that is reversed.
 With q integers of zero point z and w weights of columns whose negative sums are s, ``sum((q - z) · w)`` is
 ``sum(q · w) + z · s``: one primitive applies that, scales, the sequence's part and the functions of all gates.
 """
@@ -18,7 +19,9 @@ from ort_py_onednn.binding import primitives
 from ort_py_onednn.binding.constants import Algorithm, Argument, Binary, Element, Eltwise
 from ort_py_onednn.binding.descriptors import Desc
 from ort_py_onednn.binding.dynamic_quantization import has_dynamic_quantization
-from ort_py_onednn.binding.primitive import Function, Operand, PostOp, Scaling
+from ort_py_onednn.binding.primitive import Function, Operand, PostOp, Primitive, Scaling
+from ort_py_onednn.binding.quantized_step_code import TINY
+from ort_py_onednn.binding.quantized_steps import QuantizedSteps, has_quantized_steps
 from ort_py_onednn.binding.row_cells import RowCell, has_row_cell
 from ort_py_onednn.execution.plan import Buffer
 from ort_py_onednn.graph.functions import linear
@@ -29,9 +32,6 @@ from ort_py_onednn.lowering.parts import copy_into, spread
 from ort_py_onednn.lowering.planner import Planner, Value
 
 __all__ = ["quantized_lstm"]
-
-_TINY = 1e-30
-"""Scale of a state of zeroes, for which any will do."""
 
 _MOST = 255
 _FEW = 2
@@ -50,11 +50,15 @@ def quantized_lstm(planner: Planner, operation: Operation) -> None:
     steps, batch, _ = source.dims
     hidden = columns // GATES
     layer = _Layer(planner, operation, directions, batch, hidden)
-    projected = layer.projected(source)
-    state, cell = (layer.state(name) for name in operation.inputs[3:5])
     outputs = (*operation.outputs, "", "")[:3]
-    every = planner.new(Desc.plain((steps, directions, batch, hidden))) if outputs[0] else None
-    layer.steps(steps, projected, state, cell, every)
+    weights = layer.weights_of_one_row()
+    if weights is None:
+        projected = layer.projected(source)
+        state, cell = (layer.state(name) for name in operation.inputs[3:5])
+        every = planner.new(Desc.plain((steps, directions, batch, hidden))) if outputs[0] else None
+        layer.steps(steps, projected, state, cell, every)
+    else:
+        every, state, cell = layer.in_one_call(source, weights, operation.inputs[3:5])
     shape = (directions, batch, hidden)
     for name, value in zip(outputs, (every, state, cell), strict=True):
         if name and value is not None:
@@ -80,6 +84,40 @@ class _Layer:
         self._directions, self._batch, self._hidden = directions, batch, hidden
         self._rows = directions * batch
         self._columns = GATES * hidden
+
+    # All steps at once ------------------------------------------------------------------------------------------------
+
+    def weights_of_one_row(self) -> Desc | None:
+        """The layout of the weights of the state, where there is code for all steps that reads them as they lie."""
+        (_, *others) = self._attributes["weights of the state"]
+        if self._batch > 1 or others or any(self._attributes["zeros of the state"]):
+            return None
+        rows = self._directions, 1
+        source, target = Desc.plain((*rows, self._hidden), Element.U8), Desc.plain((*rows, self._columns))
+        weights = self._made_state_product(source, target, 0).arguments[Argument.WEIGHTS]
+        return weights if has_quantized_steps(self._planner.library, weights) else None
+
+    def in_one_call(self, source: Value, weights: Desc, states: Sequence[str | None]) -> tuple[Value, Value, Value]:
+        """All states, the last one, and the last cell."""
+        planner, steps = self._planner, source.dims[0]
+        size = self._directions, self._hidden
+        given = {Argument.MULTIPLE_SRC + place: self._product(place, source) for place in range(self._directions)}
+        for code, state in zip((Argument.SRC_1, Argument.SRC_2), states, strict=True):
+            before = planner.plain(planner.value(state)) if state else planner.fixed(np.zeros(size, np.float32))
+            given[code] = planner.reshaped(before, size)
+        for code, part in (
+            (Argument.WEIGHTS_1, "weights of the state"),
+            (Argument.scales(Argument.WEIGHTS_1), "scales of the state"),
+            (Argument.BIAS, "sums of the state"),
+        ):
+            (name,) = self._attributes[part]
+            given[code] = planner.value(name)
+        given[Argument.WEIGHTS_1] = planner.in_layout(given[Argument.WEIGHTS_1], weights)
+        own = QuantizedSteps(planner.library, weights, self._attributes["reverse"], steps)
+        every, *last = (planner.new(own.arguments[code]) for code in (Argument.DST, Argument.DST_1, Argument.DST_2))
+        planner.count = planner.threads if self._directions > 1 else 1
+        planner.emit(own, given | {Argument.DST: every, Argument.DST_1: last[0], Argument.DST_2: last[1]})
+        return every, last[0], last[1]
 
     # The sequence -----------------------------------------------------------------------------------------------------
 
@@ -212,7 +250,7 @@ class _Layer:
         seen, one = Desc.plain((self._directions, size)), Desc.plain((self._directions, 1))
         rows, few = Desc.plain((1, self._directions, size)), Desc.plain((1, self._directions, 1))
         if has_dynamic_quantization(planner.library, size):
-            found, numbers = quantized_rows(planner, planner.view(state, seen), _TINY)
+            found, numbers = quantized_rows(planner, planner.view(state, seen), TINY)
             scale, zero = (planner.piece(numbers, place * self._directions, few) for place in range(2))
             return scale, zero, planner.view(found, rows)
         highest, scale, zero = (planner.new(one) for _ in range(3))
@@ -227,7 +265,7 @@ class _Layer:
                     least,
                     Operand(Binary.SUB, one),
                     Operand(Binary.DIV, width.desc),
-                    Function(Eltwise.CLIP_V2, _TINY, math.inf),
+                    Function(Eltwise.CLIP_V2, TINY, math.inf),
                 ),
                 (highest, width),
             ),
@@ -258,16 +296,10 @@ class _Layer:
         count = self._directions // len(names)
         source = Desc.plain((count, batch, self._hidden), Element.U8)
         target = Desc.plain((count, batch, self._columns))
-        work = float(math.prod(target.dims) * self._hidden / _BYTES)
         for place, name in enumerate(names):
             zero = self._attributes["zeros of the state"][place]
             weights = planner.value(name)
-            held = Desc.any(weights.dims, Element.S8)
-            scaling = Scaling({}, {Argument.WEIGHTS: (0, 1)} if zero else {})
-            made = planner.make_heavy(
-                lambda: primitives.matmul(source, held, None, target, (), scaling, few_rows=batch <= _FEW),  # noqa: B023
-                work,
-            )
+            made = self._made_state_product(source, target, zero)
             threads = planner.count
             given = {Argument.WEIGHTS: planner.in_layout(weights, made.arguments[Argument.WEIGHTS])}
             if zero:
@@ -279,6 +311,15 @@ class _Layer:
             planner.count = threads
             planner.emit(made, given)
         return found
+
+    def _made_state_product(self, source: Desc, target: Desc, zero: int) -> Primitive:
+        planner, few = self._planner, self._batch <= _FEW
+        held = Desc.any((source.dims[0], self._hidden, self._columns), Element.S8)
+        scaling = Scaling({}, {Argument.WEIGHTS: (0, 1)} if zero else {})
+        work = float(math.prod(target.dims) * self._hidden / _BYTES)
+        return planner.make_heavy(
+            lambda: primitives.matmul(source, held, None, target, (), scaling, few_rows=few), work
+        )
 
     def _cell(self, gates: Value, state: Value, cell: Value) -> None:
         """The states from the gates (rows, 4 · hidden)."""
