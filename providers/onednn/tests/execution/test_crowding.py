@@ -165,6 +165,43 @@ def test_runs_of_microseconds_say_nothing(clock: list[float]) -> None:
     assert _taken(clock, pace, lambda _: (0.00005, 0.0), 5) == [2] * 5
 
 
+def _waking(count: int) -> tuple[float, float]:
+    """Work of a few microseconds, for which a sleeping thread is waked."""
+    return (0.00002, 0.00002) if count == 1 else (0.00005, 0.00004)
+
+
+def test_runs_of_microseconds_are_compared_soon(clock: list[float]) -> None:
+    """After a twentieth of a second of them. One thread is kept, but for a few runs that try again."""
+    pace = Pace()
+    found = _taken(clock, pace, _waking, 20_000)
+    assert found.index(1) == pytest.approx(1000, abs=10)
+    assert found[1000:].count(2) * 0.00003 < 0.06 * len(found[1000:]) * 0.00002
+
+
+def test_runs_of_microseconds_that_threads_shorten_keep_them(clock: list[float]) -> None:
+    pace = Pace()
+    found = _taken(clock, pace, lambda count: (0.00004 / count, 0.00004 / count), 20_000)
+    assert found.count(1) < 30
+
+
+def test_one_short_run_says_nothing(clock: list[float]) -> None:
+    """Of the few that try again, a single fast one may be a whim of the clock."""
+    pace = Pace()
+    _taken(clock, pace, _waking, 1100)
+    while pace.threads(2) == 1:
+        _taken(clock, pace, _waking, 1)
+    assert _taken(clock, pace, lambda _: (0.00001, 0.00001), 1) == [2]
+    assert _taken(clock, pace, _waking, 10) == [2, 2, *[1] * 8]
+
+
+def test_several_threads_are_back_where_short_runs_became_faster_by_them(clock: list[float]) -> None:
+    """As when other work between them no longer lets the threads sleep."""
+    pace = Pace()
+    _taken(clock, pace, _waking, 2000)
+    found = _taken(clock, pace, lambda count: (0.00002 / count, 0.00002 / count), 10_000)
+    assert found.count(1) < 500
+
+
 @pytest.mark.parametrize("deterministic", [False, True])
 def test_deterministic_sessions_keep_their_threads(monkeypatch: pytest.MonkeyPatch, deterministic: bool) -> None:
     """`use_deterministic_compute`: sums are added in an order that depends on the number of threads, so it stays."""

@@ -11,7 +11,8 @@ neighbour may have gone, but so that what a failed try costs stays a twentieth. 
 pause is slow anywhere: the other threads sleep deeply, and what they read has left their caches.
 
 Threads that spin while they wait for the others do not sleep, so nothing looks suspicious. A region is therefore also
-compared with one thread without any suspicion: once it has run for a while, and then more and more rarely.
+compared with one thread without any suspicion: once it has run for a while, and then more and more rarely. Runs of
+microseconds are never suspected, and such comparisons are all they have: they come soon.
 
 Each region judges for itself, and counts its own time: one for which several threads do not pay says nothing of others.
 """
@@ -46,6 +47,13 @@ _UNASKED = 0.5
 """Seconds of running on several threads after which one is tried without a suspicion: planning for one thread takes as
 long as planning for several did."""
 
+_SOON = 0.05
+"""The same for runs that are too short to be suspected, whose plans are made in milliseconds: a sleeping thread that is
+waked in each of them may take several times as long as all of their work."""
+
+_WARM = 10
+"""Short runs on one thread of which the last few are compared: what the others read comes from distant caches."""
+
 _LATER = 10
 """A region must have run so many times as long before it is compared without a suspicion once more."""
 
@@ -54,7 +62,8 @@ _SHORT = 0.02
 a small part."""
 
 _JUDGED = 1e-4
-"""Seconds a run must take to be suspected: clocks of processors tick too slowly for less."""
+"""Seconds a run must take to be suspected: clocks of processors tick too slowly for less. One shorter run says nothing,
+so a few are compared with a few."""
 
 
 class Pace:
@@ -76,7 +85,7 @@ class Pace:
         self._tries = 0  # consecutive runs that tried several threads again and were not faster
         self._lost = 0.0  # seconds that these took longer than one thread does
         self._ran = 0.0  # seconds of running on several threads
-        self._due = _UNASKED  # how many of these make a comparison due
+        self._due = 0.0  # how many of these make the next comparison due; 0 before the first
 
     def threads(self, count: int) -> int:
         """Number of threads, up to `count`, that a run should use now."""
@@ -107,20 +116,24 @@ class Pace:
         self._ran += elapsed
         if self._rest:
             self._tried(each, size)
-        elif self._ran >= max(self._due, _SHARE * _RUNS * elapsed) and _JUDGED <= elapsed <= _SHORT:
+        elif elapsed <= _SHORT and self._ran >= max(self._awaited(elapsed), _SHARE * _RUNS * elapsed):
             self._due = _LATER * self._ran
-            self._ask()
+            self._ask(_RUNS if elapsed >= _JUDGED else _WARM)
         elif elapsed < _JUDGED or elapsed < 0.9 * count * worked:  # alone it would have worked `count` times as long
             self._strikes = 0
         else:
             self._strikes += 1
             if self._strikes >= _RUNS and time.perf_counter() >= self._trusted:
-                self._ask()
+                self._ask(_RUNS)
 
-    def _ask(self) -> None:
-        """Have the next runs made on one thread and compared."""
+    def _awaited(self, elapsed: float) -> float:
+        """Seconds of running on several threads that make a comparison due."""
+        return self._due or (_UNASKED if elapsed >= _JUDGED else _SOON)
+
+    def _ask(self, runs: int) -> None:
+        """Have the next runs made on one thread, and the last of them compared."""
         self._one.clear()
-        self._strikes, self._owed = 0, _RUNS
+        self._strikes, self._owed = 0, runs
 
     def _compare(self, size: int) -> None:
         """Judge by as many runs of both kinds."""
@@ -133,13 +146,18 @@ class Pace:
     def _tried(self, each: float, size: int) -> None:
         """Judge a try after a while on one thread."""
         one = _median(self._one)
-        if each < _GAIN * one:
-            self._rest = 0.0
-        else:
+        short = one * size < _JUDGED
+        if short or each >= _GAIN * one:
             self._tries += 1
             self._lost += max(0.0, each - one) * size
-            if self._tries < _RUNS and (self._tries == 1 or each < _HOPELESS * one):
+            if self._tries < _RUNS and (short or self._tries == 1 or each < _HOPELESS * one):
                 return
+        if each < _GAIN * one and not short:
+            self._rest = 0.0
+        elif short and _median(self._many) < _GAIN * one:
+            self._rest = 0.0
+            self._due = min(self._due, self._ran + _SOON)
+        else:
             self._pause(self._lost, one * size)
         self._tries, self._lost = 0, 0.0
 
