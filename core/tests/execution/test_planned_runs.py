@@ -14,7 +14,7 @@ from core.tests.driving import Driven, HostProvider, drive, floats, reference
 from ort_py.contracts import KernelContext, KernelDef
 from ort_py.devices import HOST
 from ort_py.errors import ExecutionError, Fail, LimitError
-from ort_py.execution import planned_runs
+from ort_py.execution import bodies, planned_runs
 from ort_py.execution.compile_plan import compile_plan
 from ort_py.execution.planned_runs import PlannedRuns
 from ort_py.execution.watch import RunWatch
@@ -415,3 +415,73 @@ def test_a_failing_step_is_named_behind_steps_that_are_left_out() -> None:
         driven.run({"x": x})
     with pytest.raises(ExecutionError, match="Exp 'y'"):
         driven.run({"x": x})
+
+
+CHOSEN = """
+g (float[n] x) => (float[a, b] y, float[c, d] z) <int64[1] one = {1}, int64[2] row = {1, -1}, int64[2] line = {-1, 1}> {
+  a = Neg(x)
+  s = Shape(a)
+  t = Sub(s, one)
+  c = Cast <to = 9> (t)
+  b, d = If (c) <
+    then_branch = t () => (float[p, q] r, float[u, v] w) { r = Reshape(a, row) w = Reshape(x, line) },
+    else_branch = e () => (float[p, q] r, float[u, v] w) { e = Exp(a) r = Reshape(e, row) w = Reshape(e, row) }
+  >
+  y = Abs(b)
+  z = Exp(d)
+}
+"""
+
+
+def viewing() -> HostProvider:
+    """A provider whose Reshape makes views, and is believed to do so as it should."""
+    made = KernelDef(
+        "Reshape",
+        lambda _ctx: lambda x, size: x.reshape(size),
+        since=1,
+        until=99,
+        strided=True,
+        views=((0, 0),),
+        implementation="ort_py:believed",
+    )
+    return HostProvider([made, *(kernel for kernel in fake_kernels() if kernel.op_type != "Reshape")])
+
+
+@pytest.mark.parametrize("count", [1, 3])  # the branch for one element does more than make views
+def test_a_branch_that_shapes_choose_is_chosen_once(monkeypatch: pytest.MonkeyPatch, count: int) -> None:
+    """The same results for each set of shapes; a branch that makes views needs no look at the condition."""
+    asked: list[bool] = []
+    truth = bodies.truth
+
+    def noted(value: Any, where: Any) -> bool:
+        asked.append(truth(value, where))
+        return asked[-1]
+
+    monkeypatch.setattr("ort_py.execution.control_flow.truth", noted)
+    driven = drive(CHOSEN, viewing())
+    x = floats(count)
+    for run in range(4):
+        for actual, wanted in zip(driven.run({"x": x}), reference(CHOSEN, {"x": x}), strict=True):
+            np.testing.assert_allclose(actual, wanted, rtol=1e-6)
+        if run == 1:
+            asked.clear()
+    assert len(asked) == (2 if count == 1 else 0)
+
+
+def test_a_branch_that_shapes_choose_is_another_for_others() -> None:
+    driven = drive(CHOSEN, viewing())
+    for count in (1, 3, 1, 1, 3, 3, 2, 1):
+        x = floats(count)
+        for actual, wanted in zip(driven.run({"x": x}), reference(CHOSEN, {"x": x}), strict=True):
+            np.testing.assert_allclose(actual, wanted, rtol=1e-6)
+
+
+def test_a_branch_that_shapes_choose_is_recorded_in_a_trace() -> None:
+    """A profile shows its steps, as it does in the first run."""
+    driven = drive(CHOSEN, viewing())
+    x = floats(3)
+    for _ in range(3):
+        driven.run({"x": x})
+    recorder = Recorder()
+    driven.run({"x": x}, RunWatch(recorder=recorder))
+    assert sum(event.arguments.get("op_name") == "Reshape" for event in recorder.events) == 2

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ort_py.execution.instructions import compile_kernel
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from ort_py.execution.instructions import Slots
     from ort_py.planning.plan import NestedPlan
 
-__all__ = ["compile_views"]
+__all__ = ["compile_single_views", "compile_views"]
 
 _MOST = 4
 """Steps of a body up to which its frame takes longer than they do."""
@@ -52,6 +53,31 @@ def compile_views(body: NestedPlan) -> Callable[[Slots], list[Any]] | None:
         return [inner[slot] for slot in outputs]
 
     return views
+
+
+def compile_single_views(body: NestedPlan) -> list[tuple[Callable[[Any], Any], int]] | None:
+    """Compile a body of which each output is one view of one value around it.
+
+    Returns:
+        For each output its function and the slot of the value; None if the body does anything else.
+    """
+    plan = body.plan
+    around = {here: outer for outer, here in body.captures}
+    made: dict[int, tuple[Callable[[Any], Any], int]] = {}
+    for step in plan.steps:
+        if not isinstance(step, KernelStep) or not _is_view(step) or len(step.outputs) != 1 or not step.inputs:
+            return None
+        first, *others = step.inputs
+        if first not in around or any(slot in around or slot in made for slot in others):
+            return None
+        rest = tuple(plan.template[slot] for slot in others)
+        made[step.outputs[0]] = partial(_called, step.call, rest) if rest else step.call, around[first]
+    outputs = [output.slot for output in plan.outputs]
+    return [made[slot] for slot in outputs] if not plan.inputs and sorted(outputs) == sorted(made) else None
+
+
+def _called(call: Callable[..., Any], rest: tuple[Any, ...], value: Any) -> Any:
+    return call(value, *rest)
 
 
 def _is_view(step: KernelStep) -> bool:

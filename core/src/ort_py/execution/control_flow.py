@@ -15,7 +15,7 @@ import numpy as np
 
 from ort_py.errors import InvalidArgument
 from ort_py.execution.bodies import enter, leave, one_integer, run_body, run_slices, store, truth
-from ort_py.execution.body_views import compile_views
+from ort_py.execution.body_views import compile_single_views, compile_views
 from ort_py.execution.stacking import stack
 from ort_py.kernels.subgraphs import BoundSubgraph, SubgraphRunner, running
 from ort_py.planning.plan import NONE_SLOT, IfStep, LoopStep, ScanStep, SequenceMapStep, SubgraphKernelStep
@@ -41,6 +41,33 @@ def compile_if(step: IfStep) -> Instruction:
         results = run_body(frame, ())
         leave(frame, body)
         store(s, outputs, results, release)
+
+    return instruction
+
+
+def compile_chosen(step: IfStep, condition: Any, plain: Instruction) -> Instruction:
+    """Run the branch that a known condition chooses: one that makes views is a call of a kernel for each.
+
+    Args:
+        step: The step.
+        condition: Its condition, which is the same in each run. So are shapes, and a view that can be made of one value
+            of a shape can be made of each.
+        plain: The step's instruction for any condition.
+    """
+    views = compile_single_views(step.then_branch if truth(condition, step.location) else step.else_branch)
+    if views is None:
+        return plain
+    made = [(target, call, source) for target, (call, source) in zip(step.outputs, views, strict=True)]
+    release = step.release
+
+    def instruction(s: Slots) -> None:
+        if s[0].watch is not None:
+            plain(s)
+            return
+        for target, call, source in made:
+            s[target] = call(s[source])
+        for slot in release:
+            s[slot] = None
 
     return instruction
 

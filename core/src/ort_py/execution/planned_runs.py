@@ -26,7 +26,7 @@ from ort_py.execution.instructions import (
 from ort_py.execution.recording import RunRecord
 from ort_py.light_tuple import NamedTuple
 from ort_py.planning.fixed_values import reads_shape, steps_fixed_by_shapes
-from ort_py.planning.plan import NONE_SLOT, ExecutionPlan, KernelStep, Step
+from ort_py.planning.plan import NONE_SLOT, ExecutionPlan, IfStep, KernelStep, Step
 from ort_py.planning.reuse import ReusingStep, may_reuse, reusing_steps
 from ort_py.platform.forks import ProcessLock
 
@@ -306,6 +306,7 @@ class PlannedRuns:
         bound = self._bound_to(by_slot, kept)
         for number, kernel in bound.items():
             instructions[number] = self._compile_step(kernel)
+        self._choose(instructions, by_slot, kept)
         for number, indices in memory.steps.items():
             step = bound.get(number) or self._plan.steps[number]
             assert isinstance(step, KernelStep)
@@ -317,6 +318,17 @@ class PlannedRuns:
             released = [slot for slot in step.release if slot in made]
             instructions[number] = compile_kept(step.outputs, results, released)
         return instructions
+
+    def _choose(self, instructions: list[Instruction], results: Mapping[int, Any], steps_kept: Container[int]) -> None:
+        """Replace the instructions of an If whose condition is kept."""
+        for number, step in enumerate(self._plan.steps):
+            if not isinstance(step, IfStep) or number in steps_kept:
+                continue
+            condition = results.get(step.inputs[0])
+            if isinstance(condition, (np.ndarray, np.generic)) and condition.size == 1:
+                from ort_py.execution.control_flow import compile_chosen  # most models have no control flow
+
+                instructions[number] = compile_chosen(step, condition, instructions[number])
 
     def _bound_to(self, results: Mapping[int, Any], steps_kept: Container[int]) -> dict[int, KernelStep]:
         """Steps whose kernels know inputs that are kept, such as sizes and indices, by number."""
