@@ -229,11 +229,13 @@ def test_deterministic_sessions_keep_their_threads(monkeypatch: pytest.MonkeyPat
     assert all(taken == (given if deterministic else 1) for taken, given in counts)
 
 
-@pytest.mark.parametrize(("columns", "looked"), [(4, 1), (512, 5)])
-def test_work_that_no_threads_share_is_looked_up_once(
-    monkeypatch: pytest.MonkeyPatch, columns: int, looked: int
+@pytest.mark.parametrize(
+    ("columns", "threads", "looked"), [(4, [2, 1, 2, 1, 2], 1), (512, [2] * 5, 1), (512, [2, 1, 1, 2, 2], 3)]
+)
+def test_plans_are_looked_up_where_the_number_of_threads_changes(
+    monkeypatch: pytest.MonkeyPatch, columns: int, threads: list[int], looked: int
 ) -> None:
-    """How many threads a run takes may change only where several share the work."""
+    """And only there; work that no threads share has one plan."""
     calls: list[int] = []
     found = instance.DnnlInstance._form_for
 
@@ -242,12 +244,14 @@ def test_work_that_no_threads_share_is_looked_up_once(
         return found(one, *arguments)
 
     monkeypatch.setattr(instance.DnnlInstance, "_form_for", noted)
+    now = threads[:1]
+    monkeypatch.setattr(Pace, "threads", lambda *_: now[0])
     feeds = {"x": np.ones((columns, columns), np.float32)}
     data = model([node("MatMul", "x w", "y")], feeds, {"w": np.ones((columns, columns), np.float32)})
     options = ort.SessionOptions()
     options.intra_op_num_threads = 2
     options.cost_model = "always"
     with ort.InferenceSession(data, options, providers=[PROVIDER, "CPUExecutionProvider"]) as session:
-        for _ in range(5):
+        for now[0] in threads:
             session.run(None, feeds)
     assert len(calls) == looked

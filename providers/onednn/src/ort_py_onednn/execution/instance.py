@@ -234,7 +234,7 @@ class DnnlInstance(RegionInstance):
         shapes: Shapes = tuple([array.shape for array in inputs])
         if self._looked_at:
             shapes += tuple([tuple(inputs[number].reshape(-1).tolist()) for number in self._looked_at])
-        if shapes != self._shapes or self._form is None or self._form.judged:  # which may change its threads
+        if shapes != self._shapes or self._form is None or (self._form.judged and self._turns()):
             growth = self._region.growth
             if growth is None:
                 self._form = self._form_for(shapes, lambda: inputs)
@@ -268,6 +268,10 @@ class DnnlInstance(RegionInstance):
         for number, array in form.plan.given:
             made[number][...] = array
         self._inputs = inputs
+
+    def _turns(self) -> bool:
+        """Return whether the next run takes another number of threads than the last one."""
+        return self._adapts and self._pace.threads(self._threads) != self._taken
 
     def __call__(self) -> Sequence[Any]:
         """Run; one array an output."""
