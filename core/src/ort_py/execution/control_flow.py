@@ -42,19 +42,16 @@ def compile_if(step: IfStep) -> Instruction:
         leave(frame, body)
         store(s, outputs, results, release)
 
-    return instruction
+    return instruction if step.known is None else _compile_known(step, instruction)
 
 
-def compile_chosen(step: IfStep, condition: Any, plain: Instruction) -> Instruction:
+def _compile_known(step: IfStep, plain: Instruction) -> Instruction:
     """Run the branch that a known condition chooses: one that makes views is a call of a kernel for each.
 
-    Args:
-        step: The step.
-        condition: Its condition, which is the same in each run. So are shapes, and a view that can be made of one value
-            of a shape can be made of each.
-        plain: The step's instruction for any condition.
+    Shapes are the same in all runs of that condition, and a view that can be made of one value of a shape can be made
+    of each.
     """
-    views = compile_single_views(step.then_branch if truth(condition, step.location) else step.else_branch)
+    views = compile_single_views(step.then_branch if step.known else step.else_branch)
     if views is None:
         return plain
     made = [(target, call, source) for target, (call, source) in zip(step.outputs, views, strict=True)]

@@ -326,9 +326,7 @@ class PlannedRuns:
                 continue
             condition = results.get(step.inputs[0])
             if isinstance(condition, (np.ndarray, np.generic)) and condition.size == 1:
-                from ort_py.execution.control_flow import compile_chosen  # most models have no control flow
-
-                instructions[number] = compile_chosen(step, condition, instructions[number])
+                instructions[number] = self._compile_step(replace(step, known=bool(condition.item())))
 
     def _bound_to(self, results: Mapping[int, Any], steps_kept: Container[int]) -> dict[int, KernelStep]:
         """Steps whose kernels know inputs that are kept, such as sizes and indices, by number."""

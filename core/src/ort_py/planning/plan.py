@@ -223,10 +223,15 @@ class NestedPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IfStep(BaseStep):
-    """Run one of two bodies. `inputs` begins with the condition, on the host; captures follow."""
+    """Run one of two bodies. `inputs` begins with the condition, on the host; captures follow.
+
+    Attributes:
+        known: The condition, where it is the same in all runs that the step is compiled for.
+    """
 
     then_branch: NestedPlan
     else_branch: NestedPlan
+    known: bool | None = None
 
     @property
     def bodies(self) -> tuple[tuple[str, NestedPlan], ...]:
