@@ -109,6 +109,7 @@ class DnnlRegion(CompiledRegion):
         for kind in dict.fromkeys(operation.kind for operation in self.operations):
             LOWERINGS[kind]  # imported now: while a session is made, modules are imported in less time
         self._uses = _uses(self.operations, self.outputs)
+        self._readers = _readers(self.operations, self.outputs)
         made = {name: MadeWeight(array) for name, array in fused.constants.items() if name in self._uses}
         for name, one in fused.derived.items():
             if name in self._uses:
@@ -189,6 +190,7 @@ class DnnlRegion(CompiledRegion):
         planner = Planner(self.engine.library, self._weights, self._small, threads, self._uses, generation.add)
         planner.alone = self._alone
         planner.looks = self.looks
+        planner.readers = self._readers
         for index, (name, shape) in enumerate(zip(self.inputs, shapes[:count], strict=True)):
             element = self.input_types[index]
             if element is not None:
@@ -268,6 +270,15 @@ def _uses(operations: Sequence[Operation], outputs: Sequence[str]) -> dict[str, 
         for name in operation.reads():
             uses[name] = uses.get(name, 0) + 1
     return uses
+
+
+def _readers(operations: Sequence[Operation], outputs: Sequence[str]) -> dict[str, frozenset[str]]:
+    """Kinds of the operations that read each value but the outputs."""
+    found: dict[str, set[str]] = {}
+    for operation in operations:
+        for name in operation.reads():
+            found.setdefault(name, set()).add(operation.kind)
+    return {name: frozenset(kinds) for name, kinds in found.items() if name not in outputs}
 
 
 def _side_by_side(parts: Sequence[MadeWeight]) -> np.ndarray[Any, Any]:

@@ -10,16 +10,13 @@ from ort_py_onednn.binding.constants import F32, INTEGERS, Argument
 from ort_py_onednn.binding.descriptors import Desc, row_major
 from ort_py_onednn.binding.primitive import Geometry, PostOp, Primitive, Unimplemented
 from ort_py_onednn.graph.operation import Operation
+from ort_py_onednn.lowering.few_channels import has_few, lying_last, of_picture
 from ort_py_onednn.lowering.geometry import window
 from ort_py_onednn.lowering.numbers import Numbers, floating
 from ort_py_onednn.lowering.planner import Planner, Value
 from ort_py_onednn.lowering.tiled_convolution import tiled
 
 __all__ = ["convolution", "transposed_convolution"]
-
-
-_FEW = 8
-"""Channels of a picture, not of something computed."""
 
 
 def convolution(planner: Planner, operation: Operation, numbers: Numbers | None = None) -> None:
@@ -139,32 +136,32 @@ def _emit(
     anything = Desc.any(source.dims, numbers.source)
     free = Desc.any(wanted, dtype)
     work = math.prod(dims) * math.prod(wanted) / dims[1]
+    pictured = has_few(source) and not transposed
 
     def build(posts: Sequence[PostOp]) -> Primitive:
         nonlocal held
         vector = None if bias is None else Desc.plain(bias.dims)
+
+        def packed(factors: Desc) -> Primitive:
+            def create(given: Desc, target: Desc) -> Primitive:
+                return primitives.convolution(
+                    given, factors, vector, target, geometry, posts, scaling, transposed=transposed
+                )
+
+            picture = None
+            if pictured:
+                picture = of_picture(planner, create, source, numbers.source, result, operation.outputs[0])
+            return picture or create(anything, result)
+
         if held is not None:
             try:
-                found = primitives.convolution(
-                    anything, held, vector, result, geometry, posts, scaling, transposed=transposed
-                )
+                found = packed(held)
             except Unimplemented:
                 held = None  # packed for another shape in a way that does not fit this one
             else:
                 if not (found.is_reference or found.is_one_too_many):
                     return found
-        if source.dims[1] < _FEW and not transposed:
-            # Left to itself it writes blocks for pictures, which the convolutions behind it read with a reorder.
-            try:
-                found = primitives.convolution(
-                    anything, free, vector, Desc.channels_last(dims, made), geometry, posts, scaling
-                )
-            except Unimplemented:
-                pass
-            else:
-                if found.implementation.startswith(("jit", "brg")) and not found.is_one_too_many:
-                    return found
-        found = primitives.convolution(anything, free, vector, result, geometry, posts, scaling, transposed=transposed)
+        found = packed(free)
         if not found.is_one_too_many:
             return found
         # For plain arrays oneDNN has code on top of its matrix product, whose memory comes back.
@@ -187,6 +184,8 @@ def _emit(
     alone = planner.looks and made not in INTEGERS and _writes_bare(wanted, geometry, transposed=transposed)
     posts = () if alone else operation.posts
     found = planner.with_posts(build, values, Desc.plain(dims, made), dims, posts, work)
+    if pictured:
+        found = lying_last(planner, found)
     return planner.apply(found, operation.posts) if alone else found
 
 

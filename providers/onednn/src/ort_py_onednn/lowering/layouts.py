@@ -48,6 +48,7 @@ class LayoutPlanner(StepPlanner):
         dtype: Type of what it makes; None where that follows from what it reads.
         only: Type in which it gets floating values; None where any will do.
         alone: Whether no plan of other shapes will want the same weights.
+        readers: Kinds of the operations that read each value; those of the region's outputs are not known.
     """
 
     def __init__(
@@ -67,6 +68,7 @@ class LayoutPlanner(StepPlanner):
         self._names: dict[Buffer, set[str]] = {}
         self.operands: set[Buffer | None] = set()
         self.alone = False
+        self.readers: Mapping[str, frozenset[str]] = {}
         self.factor_type: Element = F32
         self.dtype: Element | None = None
         self.only: Element | None = None
