@@ -25,14 +25,22 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     return now
 
 
-def _taken(clock: list[float], pace: Pace, machine: Machine, runs: int, cores: int = 2, size: int = 100) -> list[int]:
-    """The numbers of threads of some runs."""
+def _taken(
+    clock: list[float],
+    pace: Pace,
+    machine: Machine,
+    runs: int,
+    cores: int = 2,
+    size: int = 100,
+    idle: float = 0.0,
+) -> list[int]:
+    """The numbers of threads of some runs, each a while after the last."""
     found = []
     for _ in range(runs):
         found.append(pace.threads(cores))
         elapsed, worked = machine(found[-1])
-        clock[0] += elapsed
-        pace.note(found[-1], elapsed, worked, size)
+        clock[0] += idle + elapsed
+        pace.note(found[-1], elapsed, worked, size, idle)
     return found
 
 
@@ -60,6 +68,36 @@ def test_a_thread_that_sleeps_is_not_crowded(clock: list[float]) -> None:
     """Where several threads wait and are the faster all the same they stay, and are trusted for a while."""
     pace = Pace()
     assert _taken(clock, pace, _uneven, 100) == [2, 2, 2, 1, 1, 1, *[2] * 94]
+
+
+def _wakened(count: int) -> tuple[float, float]:
+    """Work of 0.2 ms, of which waking a thread takes half again; the calling one works all the time."""
+    return (0.0002, 0.0002) if count == 1 else (0.0003, 0.0003)
+
+
+def test_short_runs_that_wake_threads_are_compared_at_once(clock: list[float]) -> None:
+    """Where an interpreter works between them, one thread is found to be faster after nine runs."""
+    pace = Pace()
+    assert _taken(clock, pace, _wakened, 27, idle=0.0004) == [*[2] * 9, *[1] * 18]
+
+
+def test_short_runs_in_a_row_wake_nobody(clock: list[float]) -> None:
+    """Nothing is suspicious where the other threads still wait in their loop."""
+    pace = Pace()
+    assert _taken(clock, pace, _wakened, 27, idle=0.00001) == [2] * 27
+
+
+def test_long_runs_may_wake_threads(clock: list[float]) -> None:
+    """What that takes is a small part of them."""
+    pace = Pace()
+    assert _taken(clock, pace, _quiet, 27, idle=0.0004) == [2] * 27
+
+
+def test_short_runs_that_pay_for_waking_keep_their_threads(clock: list[float]) -> None:
+    """They are compared, and then trusted for a while."""
+    pace = Pace()
+    found = _taken(clock, pace, lambda count: (0.0004 / count + 0.00005, 0.0002), 100, idle=0.0004)
+    assert found == [*[2] * 9, *[1] * 9, *[2] * 82]
 
 
 def _spinning(count: int) -> tuple[float, float]:

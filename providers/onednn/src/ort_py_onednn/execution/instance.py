@@ -23,7 +23,7 @@ from ort_py_onednn.binding.flags import INVALID, Flags, can_look
 from ort_py_onednn.binding.forks import gate
 from ort_py_onednn.binding.openmp import prepare
 from ort_py_onednn.binding.room import leave_room
-from ort_py_onednn.execution.crowding import Pace
+from ort_py_onednn.execution.crowding import Pace, Team
 from ort_py_onednn.execution.elements import has_buffer, numpy_of
 from ort_py_onednn.execution.growth import Growth, Shapes
 from ort_py_onednn.execution.large_pages import aligned
@@ -45,6 +45,7 @@ _CALL_BYTES = 5500
 """Bytes that a form takes for each of its calls: native objects for the memory of its arguments, most of all."""
 
 _NOTHING = np.empty(0, np.uint8)
+_team = Team()
 
 _WHY = {
     INVALID: "a value inside it is not a number, and its functions might turn that into one",
@@ -287,7 +288,10 @@ class DnnlInstance(RegionInstance):
             begun, before = time.perf_counter(), time.thread_time() if shared else 0.0
             form.calls.run()
             worked = time.thread_time() - before if shared else 0.0
-            self._pace.note(self._taken, time.perf_counter() - begun, worked, form.size)
+            ended = time.perf_counter()
+            self._pace.note(self._taken, ended - begun, worked, form.size, begun - _team.ended)
+            if shared:
+                _team.ended = ended
         else:
             form.calls.run()
         self._inputs = ()
