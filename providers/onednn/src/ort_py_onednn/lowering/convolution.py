@@ -19,6 +19,11 @@ from ort_py_onednn.lowering.tiled_convolution import tiled
 __all__ = ["convolution", "transposed_convolution"]
 
 
+_PER_WEIGHT = 8
+"""Products that take as long as it takes to read a weight: those for one pixel of a pooled picture follow work that
+filled the caches. Where one thread reads them alone, the others fall asleep, and what follows must wake them."""
+
+
 def convolution(planner: Planner, operation: Operation, numbers: Numbers | None = None) -> None:
     """ONNX Conv: X (N, C, spatial…), W (M, C / group, kernel…), B (M).
 
@@ -135,7 +140,7 @@ def _emit(
     result = Desc.any(dims, made)
     anything = Desc.any(source.dims, numbers.source)
     free = Desc.any(wanted, dtype)
-    work = math.prod(dims) * math.prod(wanted) / dims[1]
+    work = max(math.prod(dims) / dims[1], _PER_WEIGHT) * math.prod(wanted)
     pictured = has_few(source) and not transposed
 
     def build(posts: Sequence[PostOp]) -> Primitive:
