@@ -63,6 +63,16 @@ def onednn_places(size: int, target: int) -> Places:
     return _inside(np.floor(x + _HALF), size)
 
 
+def repeated_places(size: int, places: Places) -> tuple[int, int] | None:
+    """How often each of ``size`` elements is repeated, and where the places begin in what comes of that; None if they
+    are no range of it."""
+    times = -(-len(places) // max(1, size))
+    every = np.repeat(np.arange(size), times)
+    starts = range(len(every) - len(places) + 1)
+    start = next((start for start in starts if np.array_equal(every[start : start + len(places)], places)), None)
+    return None if start is None else (times, start)
+
+
 def _inside(x: Places, size: int) -> Places:
     found: Places = np.clip(x, 0, size - 1).astype(np.int64)
     return found

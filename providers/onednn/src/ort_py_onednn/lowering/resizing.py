@@ -1,5 +1,5 @@
-"""Resize and Upsample of spatial sizes: one primitive where oneDNN takes the pixels that ONNX wants, else copies of
-rows and columns.
+"""Resize and Upsample of spatial sizes: one primitive where oneDNN takes the pixels that ONNX wants, a part of what it
+makes where that repeats them too often, else copies of rows and columns.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ import numpy as np
 from ort_py_onednn.binding import primitives
 from ort_py_onednn.binding.constants import Algorithm, Argument
 from ort_py_onednn.binding.descriptors import Desc
-from ort_py_onednn.binding.primitive import Unimplemented
+from ort_py_onednn.binding.primitive import Primitive, Unimplemented
 from ort_py_onednn.graph.operation import Operation
-from ort_py_onednn.graph.resampling import Places, nearest_places, onednn_places
-from ort_py_onednn.lowering.parts import picked
+from ort_py_onednn.graph.resampling import Places, nearest_places, onednn_places, repeated_places
+from ort_py_onednn.lowering.parts import part, picked
 from ort_py_onednn.lowering.planner import Planner, Value
 
 __all__ = ["resize"]
@@ -52,10 +52,37 @@ def _nearest(planner: Planner, source: Value, dims: tuple[int, ...], places: Map
         return source
     if all(np.array_equal(chosen, onednn_places(source.shape[axis], dims[axis])) for axis, chosen in places.items()):
         return _resampled(planner, source, dims, Algorithm.RESAMPLING_NEAREST)
+    larger = _part_of_larger(planner, source, dims, places)
+    if larger is not None:
+        return larger
     found = source
     for axis, chosen in places.items():
         found = picked(planner, found, axis, chosen.tolist())
     return found
+
+
+def _part_of_larger(
+    planner: Planner, source: Value, dims: tuple[int, ...], places: Mapping[int, Places]
+) -> Value | None:
+    """Pixels that are repeated equally often, but for those at the borders: all of them are, and a part is moved. None
+    for others, and where oneDNN has no fast code."""
+    found = [repeated_places(source.shape[axis], chosen) for axis, chosen in places.items()]
+    ranges = [one for one in found if one is not None]
+    if len(ranges) < len(found) or not source.desc.is_dense:
+        return None
+    sizes = (*dims[:2], *(size * times for size, (times, _) in zip(source.shape[2:], ranges, strict=True)))
+    if any(
+        not np.array_equal(onednn_places(size, large), np.repeat(np.arange(size), large // size))
+        for size, large in zip(source.shape[2:], sizes[2:], strict=True)
+    ):
+        return None
+    made = _primitive(planner, [source.desc], sizes, Algorithm.RESAMPLING_NEAREST)
+    if made is None or made.is_reference:
+        return None
+    whole = _emitted(planner, made, source, sizes)
+    piece = part(planner, whole, (0, 0, *(start for _, start in ranges)), dims)
+    last = whole.desc.is_channels_last
+    return planner.in_layout(piece, (Desc.channels_last if last else Desc.plain)(dims, source.dtype))
 
 
 def _quotients(shape: Sequence[int], dims: Sequence[int]) -> list[float]:
@@ -71,23 +98,33 @@ def _places(operation: Operation, size: int, target: int, scale: float) -> Place
 
 
 def _resampled(planner: Planner, source: Value, dims: tuple[int, ...], algorithm: int) -> Value:
-    factors = _quotients(source.shape[2:], dims[2:])
     descs = [source.desc] if source.desc.is_dense else []
     if not source.desc.is_plain or not descs:
         descs.append(Desc.plain(source.dims, source.dtype))
+    made = _primitive(planner, descs, dims, algorithm)
+    if made is None:
+        raise Unimplemented(f"Resize of {source.shape} to {dims}")
+    return _emitted(planner, made, source, dims)
+
+
+def _primitive(planner: Planner, descs: Sequence[Desc], dims: tuple[int, ...], algorithm: int) -> Primitive | None:
+    """The primitive for the first layout for which there is fast code, else for the last of those with any."""
     made = None
     for desc in descs:
+        factors = _quotients(desc.dims[2:], dims[2:])
         try:
             made = planner.make_heavy(
-                lambda: primitives.resampling(algorithm, desc, Desc.any(dims, source.dtype), factors),  # noqa: B023
+                lambda: primitives.resampling(algorithm, desc, Desc.any(dims, desc.dtype), factors),  # noqa: B023
                 4.0 * math.prod(dims),
             )
         except Unimplemented:
             continue
         if not made.is_reference:
             break
-    if made is None:
-        raise Unimplemented(f"Resize of {source.shape} to {dims}")
+    return made
+
+
+def _emitted(planner: Planner, made: Primitive, source: Value, dims: tuple[int, ...]) -> Value:
     count = planner.count
     given = planner.in_layout(source, made.arguments[Argument.SRC])
     planner.count = count
