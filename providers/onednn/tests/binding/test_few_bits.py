@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -46,10 +47,20 @@ def _exact(row: Array, weights: Array, scales: Array) -> tuple[Array, Array]:
 
 
 def _product(
-    bits: int, row: Array, weights: Array, scales: Array, bias: Array | None, added: Array | None, posts: list[PostOp]
+    bits: int,
+    row: Array,
+    weights: Array,
+    scales: Array,
+    bias: Array | None = None,
+    added: Array | None = None,
+    posts: Sequence[PostOp] = (),
+    *,
+    coarse: bool = False,
 ) -> Array:
     count, size, columns = weights.shape
-    made = FewBitsProduct(engine().library, bits, (count, size, columns), biased=bias is not None, posts=posts)
+    made = FewBitsProduct(
+        engine().library, bits, (count, size, columns), coarse=coarse, biased=bias is not None, posts=posts
+    )
     result = np.full(columns + 72, 7, np.float32)
     arrays = {Argument.SRC: row, Argument.WEIGHTS: panels(weights, scales, bits), Argument.DST: result}
     if bias is not None:
@@ -90,8 +101,8 @@ def test_sizes(bits: int, count: int, size: int, columns: int) -> None:
 def test_a_panel_of_the_rest_is_computed_as_others_are(bits: int) -> None:
     """A column gives the same bits whether its panel is full, which has wider code on some CPUs, or not."""
     row, weights, scales = _case(bits, (6, 32, 64))
-    whole = _product(bits, row, weights, scales, None, None, [])
-    part = _product(bits, row, weights[..., :63], scales[..., :63], None, None, [])
+    whole = _product(bits, row, weights, scales)
+    part = _product(bits, row, weights[..., :63], scales[..., :63])
     np.testing.assert_array_equal(part, whole[:63])
 
 
@@ -101,32 +112,85 @@ def test_code_for_avx2_gives_the_same_bits(bits: int, size: int) -> None:
     """Also where this CPU has more: what narrower code gives is not a matter of the machine."""
     count, columns = 3, 192
     row, weights, scales = _case(bits, (count, size, columns))
-    made = FewBitsProduct(engine().library, bits, (count, size, columns), biased=False, posts=[])
-    address = executable(code(bits, size, wide=False))
+    made = FewBitsProduct(engine().library, bits, (count, size, columns), coarse=False, biased=False, posts=[])
+    address = executable(code(bits, size, wide=False, rounded=False))
     held, result = panels(weights, scales, bits), np.empty(columns, np.float32)
     work = made.work({Argument.WEIGHTS: held.ctypes.data})
     work[0], work[1] = row.ctypes.data, result.ctypes.data
     ffi.cast("void (*)(void *)", address)(work)
-    np.testing.assert_array_equal(result, _product(bits, row, weights, scales, None, None, []))
+    np.testing.assert_array_equal(result, _product(bits, row, weights, scales))
 
 
+@pytest.mark.parametrize("coarse", [False, True])
 @pytest.mark.parametrize("threads", [1, 2, 3])
 @pytest.mark.parametrize("columns", [40, 1153, 4096])
-def test_threads_share_the_panels(columns: int, threads: int) -> None:
+def test_threads_share_the_panels(columns: int, threads: int, coarse: bool) -> None:
     dims = (2, 32, columns)
     row, weights, scales = _case(4, dims)
-    made = FewBitsProduct(engine().library, 4, dims, biased=False, posts=[])
+    made = FewBitsProduct(engine().library, 4, dims, coarse=coarse, biased=False, posts=[])
     result = np.zeros(columns, np.float32)
     arrays = {Argument.SRC: row, Argument.WEIGHTS: panels(weights, scales, 4), Argument.DST: result}
     calls = made.calls({code: array.ctypes.data for code, array in arrays.items()}, threads)
     run = CallList(calls, ["prepare", "product"])
     for place, one in made.bound:
         run.pointers[CallList.place(0, place)] = ffi.cast("void *", arrays[one].ctypes.data)
-    wanted = _product(4, row, weights, scales, None, None, [])
+    wanted = _product(4, row, weights, scales, coarse=coarse)
     for _ in range(2):
         result[:] = 0
         run.run()
         np.testing.assert_array_equal(result, wanted)
+
+
+def _rounded(row: Array, size: int) -> Array:
+    """The row as bytes times the scale of their block: what accuracy level 4 allows."""
+    blocks = row.astype(np.float64).reshape(-1, size)
+    scales = np.maximum(np.abs(blocks).max(axis=1, keepdims=True), 2.0**-119) / 127
+    return np.asarray((np.rint(blocks / scales) * scales).reshape(-1))
+
+
+@pytest.mark.parametrize(("count", "size"), [(1, 16), (3, 32), (18, 32), (2, 128), (1, 256)])
+@pytest.mark.parametrize("columns", [64, 65, 192, 256])
+def test_coarse_products(count: int, size: int, columns: int) -> None:
+    """They are those of the row itself, or of the row as bytes where there is code for that, and nothing in between."""
+    row, weights, scales = _case(4, (count, size, columns))
+    found = _product(4, row, weights, scales, coarse=True)
+    exact, largest = _exact(row, weights, scales)
+    real = (weights * scales.astype(np.float64)).reshape(len(row), -1)
+    of_bytes = _rounded(row, size) @ real
+    allowed = 2e-5 * largest + 1e-6  # a number at the middle of two bytes may become either of them in float32
+    steps = np.repeat(np.abs(row.reshape(-1, size)).max(axis=1) / 127, size) @ (np.abs(real) * _halves(row, size))
+    near = np.minimum(np.abs(found - exact), np.maximum(np.abs(found - of_bytes) - steps, 0))
+    assert (near <= allowed).all()
+
+
+def _halves(row: Array, size: int) -> Array:
+    """1 for numbers that lie in the middle of two bytes but for the rounding of float32, else 0."""
+    blocks = row.astype(np.float64).reshape(-1, size)
+    places = blocks / (np.maximum(np.abs(blocks).max(axis=1, keepdims=True), 2.0**-119) / 127)
+    return np.asarray((np.abs(places - np.floor(places) - 0.5) < 1e-4).astype(np.float64).reshape(-1, 1))
+
+
+@pytest.mark.parametrize("scale", [1e-45, 1e-37, 1e-30, 1.0, 1e30])
+def test_coarse_products_of_any_size(scale: float) -> None:
+    """Rows of zeroes, of subnormal numbers and of very large ones."""
+    row, weights, scales = _case(4, (2, 32, 64))
+    row = (row / np.abs(row).max() * scale).astype(np.float32)
+    row[32:] = 0
+    found = _product(4, row, weights, scales, coarse=True)
+    exact, largest = _exact(row, weights, scales)
+    # Half a step of a byte for each number; a step is a normal number.
+    half = max(float(np.abs(row).max()), 2.0**-119) / 254
+    assert (np.abs(found - exact) <= 1.001 * half * np.abs(weights * scales).sum(axis=(0, 1)) + 1e-6 * largest).all()
+    assert np.isfinite(found).all()
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+def test_coarse_products_of_what_is_not_finite_are_exact(bad: float) -> None:
+    row, weights, scales = _case(4, (2, 32, 128))
+    row[40] = bad
+    np.testing.assert_array_equal(
+        _product(4, row, weights, scales, coarse=True), _product(4, row, weights, scales, coarse=False)
+    )
 
 
 @pytest.mark.parametrize("bits", [4, 8])
@@ -138,7 +202,7 @@ def test_what_is_not_finite_stays_in_its_columns(bits: int) -> None:
     weights[0, 5, 3] = 0
     scales[1, 0, 66] = np.nan
     scales[0] = np.abs(scales[0]) + 1
-    found = _product(bits, row, weights, scales, None, None, [])
+    found = _product(bits, row, weights, scales)
     wanted = np.where(weights[0, 5] > 0, np.inf, -np.inf)
     wanted[[3, 66]] = np.nan
     np.testing.assert_array_equal(found, wanted)
@@ -152,7 +216,7 @@ def test_more_than_an_addition_behind_is_refused() -> None:
     ]
     for posts in refused:
         with pytest.raises(Unimplemented):
-            FewBitsProduct(engine().library, 4, (1, 32, 64), biased=False, posts=posts)
+            FewBitsProduct(engine().library, 4, (1, 32, 64), coarse=False, biased=False, posts=posts)
 
 
 def test_blocks_of_other_sizes_have_no_code() -> None:

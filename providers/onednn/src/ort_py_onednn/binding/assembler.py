@@ -60,7 +60,9 @@ _OPCODES = {
     "vpackuswb": (1, 1, 0x67),
     "vpaddd": (1, 1, 0xFE),
     "vpmaddwd": (1, 1, 0xF5),
+    "vpsubd": (1, 1, 0xFA),
     "vpsubw": (1, 1, 0xF9),
+    "vpermd": (1, 2, 0x36),
     "vpminsd": (1, 2, 0x39),
     "vxorps": (0, 1, 0x57),
     "vfmadd213ps": (1, 2, 0xA8),
@@ -72,9 +74,15 @@ _OPCODES = {
 to 3."""
 
 
+_256_BITS, _512_BITS = 0x20, 0x40
+"""Lengths of registers, as the prefix of four bytes has them."""
+
 _WIDE = {
     "vaddps": (0, 1, 0x58),
+    "vmulps": (0, 1, 0x59),
+    "vpandd": (1, 1, 0xDB),
     "vpxord": (1, 1, 0xEF),
+    "vpdpbusd": (1, 2, 0x50),
     "vpermps": (1, 2, 0x16),
     "vfmadd231ps": (1, 2, 0xB8),
 }
@@ -85,8 +93,10 @@ _WIDE_MOVES = {
     "write": (0, 1, 0x11),
     "vcvtdq2ps": (0, 1, 0x5B),
     "widen": (1, 2, 0x21),
+    "spread": (1, 2, 0x58),
 }
-"""The same of instructions of one source: vmovups from and to memory, and vpmovsxbd, which makes words of bytes."""
+"""The same of instructions of one source: vmovups from and to memory, vpmovsxbd, which makes words of bytes, and
+vpbroadcastd from memory."""
 
 _HALVES = {
     "read16": (0, 0x10),
@@ -305,11 +315,7 @@ class Assembler:
         if short:
             self._memory(1, 2, 0x50, target, first, second)
             return
-        place = second.named
-        # The prefix of four bytes: registers, then a length of 256 bits without a mask.
-        extended = (~target >> 3 & 1) << 7 | 1 << 6 | (~place >> 3 & 1) << 5 | 1 << 4 | 2
-        self._code += bytes((0x62, extended, (~first & 15) << 3 | 5, 0x28, 0x50))
-        self._code += bytes((0x80 | (target & 7) << 3 | place & 7,)) + _behind(second)
+        self._evex(1, 2, 0x50, target, first, second, length=_256_BITS)
 
     def insert(self, register: int, source: At, place: int) -> None:
         """Append vpinsrb from memory, into the lower 128 bits."""
@@ -359,6 +365,7 @@ class Assembler:
         second: At | int,
         *,
         spread: bool = False,
+        length: int = _512_BITS,
     ) -> None:
         """Append an instruction with a prefix of four bytes; only the lower sixteen registers have a name here."""
         at = second if isinstance(second, At) else None
@@ -366,7 +373,7 @@ class Assembler:
         assert isinstance(base, int)
         extended = (~register >> 3 & 1) << 7 | 1 << 6 | (~base >> 3 & 1) << 5 | 1 << 4
         source = 0 if first is None else first
-        head = (0x62, extended | table, (~source & 15) << 3 | 1 << 2 | prefix, 0x40 | spread << 4 | 1 << 3, opcode)
+        head = (0x62, extended | table, (~source & 15) << 3 | 1 << 2 | prefix, length | spread << 4 | 1 << 3, opcode)
         self._code += bytes((*head, (0xC0 if at is None else 0x80) | (register & 7) << 3 | base & 7))
         if at is not None:
             self._code += _behind(at)
@@ -434,6 +441,16 @@ class Assembler:
         """Append shl, or sar where the count is negative."""
         self._general(0xC1, 4 if count > 0 else 7, target)
         self._code.append(abs(count))
+
+    def jump_always(self) -> int:
+        """Append a jump that is always made; see `jump`."""
+        self._code.append(0xE9)
+        return self.jump()
+
+    def jump_unless_zero(self, word: At) -> int:
+        """Append a comparison of 32 bits in memory with zero, and a jump where they are not; see `jump`."""
+        self._code += bytes((0x40 | word.base >> 3, 0x83, 0x80 | 7 << 3 | word.named & 7)) + _behind(word) + b"\x00"
+        return self.jump_if("unequal")
 
     def jump_if(self, condition: str, target: int = 0) -> int:
         """Append a jump where the last comparison said so; see `jump`."""

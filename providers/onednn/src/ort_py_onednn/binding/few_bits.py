@@ -7,23 +7,27 @@ Comes after `one_row`; `row_few_bits` has the code. It does not know how the wei
 from __future__ import annotations
 
 import functools
+import struct
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ort_py_onednn.binding._dnnl import ffi
 from ort_py_onednn.binding.constants import Argument, Element
 from ort_py_onednn.binding.descriptors import Desc
-from ort_py_onednn.binding.instructions import AVX2, AVX512
+from ort_py_onednn.binding.instructions import AVX2, AVX512, AVX512_VNNI
 from ort_py_onednn.binding.library import Library
 from ort_py_onednn.binding.one_row import Blocks, OneRow
 from ort_py_onednn.binding.own_code import placed
 from ort_py_onednn.binding.primitive import PostOp
-from ort_py_onednn.binding.row_few_bits import ALL_WORDS, COLUMNS, COUNT, ROW, TABLE, code, units
+from ort_py_onednn.binding.row_few_bits import COLUMNS, ROW, code, units
+from ort_py_onednn.binding.row_few_bytes import COUNT, TABLE, WorkWords, scratch_bytes
 
 __all__ = ["FewBitsProduct", "has_few_bits", "panels_of"]
 
 _SIZES = 16
 """What the size of a block is a multiple of."""
+
+_FOUR = 4
 
 
 def panels_of(bits: int, dims: tuple[int, int, int]) -> Desc:
@@ -39,13 +43,15 @@ def panels_of(bits: int, dims: tuple[int, int, int]) -> Desc:
 
 def has_few_bits(library: Library, bits: int, size: int) -> bool:
     """Return whether there is code for blocks of a size here."""
-    return size % _SIZES == 0 and bool(_address(library, bits, size))
+    return size % _SIZES == 0 and bool(_address(library, bits, size, rounded=False))
 
 
 @functools.cache
-def _address(library: Library, bits: int, size: int) -> int:
+def _address(library: Library, bits: int, size: int, *, rounded: bool) -> int:
     """Address of the code; 0 where there is none."""
-    return placed(library, code(bits, size, wide=bool(library.isa & AVX512))) if library.isa & AVX2 else 0
+    if not library.isa & AVX2:
+        return 0
+    return placed(library, code(bits, size, wide=bool(library.isa & AVX512), rounded=rounded))
 
 
 class FewBitsProduct(OneRow):
@@ -55,6 +61,7 @@ class FewBitsProduct(OneRow):
         library: The library, for which `has_few_bits` says yes.
         bits: Of a weight: 4 or 8.
         dims: Blocks of the row, the size of a block, and the columns.
+        coarse: Whether numbers of the row may be rounded to bytes, relative to the largest of their block.
         biased: Whether a vector is added in front.
         posts: What is done with the result: nothing, or the addition of a row.
 
@@ -64,10 +71,15 @@ class FewBitsProduct(OneRow):
 
     __slots__ = ("_row_blocks",)
 
-    words = ALL_WORDS
-
     def __init__(
-        self, library: Library, bits: int, dims: tuple[int, int, int], *, biased: bool, posts: Sequence[PostOp]
+        self,
+        library: Library,
+        bits: int,
+        dims: tuple[int, int, int],
+        *,
+        coarse: bool,
+        biased: bool,
+        posts: Sequence[PostOp],
     ) -> None:
         self._row_blocks, size, columns = dims
         result = Desc.plain((1, columns))
@@ -79,13 +91,28 @@ class FewBitsProduct(OneRow):
         if biased:
             arguments[Argument.BIAS] = result
         blocks = Blocks(COLUMNS, self._row_blocks * units(bits, size), 1)
-        code = _address(library, bits, size)
-        super().__init__(library, arguments, code, f"own:row:{bits} bits", blocks, posts)
+        rounded = coarse and bits == _FOUR and bool(library.isa & AVX512 and library.isa & AVX512_VNNI)
+        code = _address(library, bits, size, rounded=rounded)
+        name = f"own:row:{bits} bits{' of bytes' if rounded else ''}"
+        words = WorkWords.SCRATCH + (-(-scratch_bytes(self._row_blocks, size) // 8) if rounded else 0)
+        super().__init__(library, arguments, code, name, blocks, posts, words)
 
     def work(self, addresses: Mapping[int, int], threads: int = 1) -> Any:
         """See `OwnCode`."""
         work = super().work(addresses, threads)
         work[COUNT] = self._row_blocks
-        for number in range(16):
-            ffi.cast("float *", work + TABLE)[number] = number if number < 8 else number - 16
+        ffi.memmove(work + TABLE, _CONSTANTS, len(_CONSTANTS))
         return work
+
+
+_CONSTANTS = b"".join(
+    (
+        struct.pack("<16f", *range(-8, 8)),
+        struct.pack("<I", 0x88888888) * 8,
+        struct.pack("<I", 0x0F0F0F0F) * 16,
+        struct.pack("<I", 0x7FFFFFFF) * 8,
+        struct.pack("<8I", 0, 2, 4, 6, 1, 3, 5, 7),
+        struct.pack("<2f", 127, 2.0**-119),
+    )
+)
+"""Words of the work from `TABLE` on. The least number has a scale that is a normal number, too."""

@@ -51,15 +51,13 @@ class OneRow(OwnCode):
         implementation: Its name.
         blocks: How the weights are claimed.
         posts: What is done with the result: nothing, or the addition of a row.
+        words: Words of the work.
 
     Raises:
         Unimplemented: More is to be done with the result.
     """
 
-    __slots__ = ("_blocks", "_rest", "bound")
-
-    words = WORDS
-    """Words of the work."""
+    __slots__ = ("_blocks", "_rest", "_words", "bound")
 
     def __init__(
         self,
@@ -69,6 +67,7 @@ class OneRow(OwnCode):
         implementation: str,
         blocks: Blocks,
         posts: Sequence[PostOp],
+        words: int = WORDS,
     ) -> None:
         result = arguments[Argument.DST]
         columns = result.dims[1]
@@ -76,14 +75,14 @@ class OneRow(OwnCode):
         if added == Argument.post_op(0):
             arguments = {**arguments, added: Desc.plain((1, columns))}
         super().__init__(library, arguments, code, implementation, columns // blocks.columns)
-        self._blocks, self._rest = blocks, columns % blocks.columns
+        self._blocks, self._rest, self._words = blocks, columns % blocks.columns, words
         self.bound = ((1, Argument.SRC), (2, Argument.DST))
         if added is not None:
             self.bound = (*self.bound, (3, added))
 
     def work(self, addresses: Mapping[int, int], threads: int = 1) -> Any:
         """See `OwnCode`."""
-        work = ffi.new("intptr_t[]", self.words)
+        work = ffi.new("intptr_t[]", self._words)
         work[2] = self._count
         for one in range(self._rest):
             ffi.cast("int32_t *", work + MASK)[one] = -1

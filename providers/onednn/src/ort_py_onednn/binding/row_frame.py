@@ -23,7 +23,7 @@ WORDS = RUN + 1
 BlocksCode = Callable[[Assembler], None]
 
 
-def framed(columns: int, whole: BlocksCode, part: BlocksCode) -> bytes:
+def framed(columns: int, whole: BlocksCode, part: BlocksCode, before: BlocksCode | None = None) -> bytes:
     """Code of ``void product(struct { void *row, *result; int64_t blocks, next; void *added, *weights, *bias; int64_t
     depth; int32_t mask[64]; int64_t run; } *)``.
 
@@ -36,10 +36,13 @@ def framed(columns: int, whole: BlocksCode, part: BlocksCode) -> bytes:
             and r10 the places of the first block in the result, the weights, the bias, and what is added. It may change
             all registers but rdi.
         part: Appends code for the block with a mask, whose places it finds likewise.
+        before: Appends code that each thread runs first, with the work in rdi.
     """
     shift = (4 * columns).bit_length() - 1
     a = Assembler()
     a.digits(ENTER)
+    if before is not None:
+        before(a)
     again = a.size
     end = claim(a, RUN)
     _place(a, shift)

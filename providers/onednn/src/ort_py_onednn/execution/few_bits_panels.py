@@ -21,6 +21,9 @@ _FOUR = 4
 _TOGETHER = 8
 """Weights of four bits in a word."""
 
+_ADDED = np.int8(8)
+"""What is added to a weight of four bits."""
+
 
 def panels(weights: Array, scales: Array, bits: int) -> Array:
     """Put weights and scales into panels.
@@ -42,7 +45,7 @@ def panels(weights: Array, scales: Array, bits: int) -> Array:
     if bits == _FOUR:
         words: Array = np.zeros((count, size // _TOGETHER, number * COLUMNS), np.uint32)
         for place in range(_TOGETHER):
-            words |= (whole[:, place::_TOGETHER].view(np.uint8) & np.uint32(15)) << np.uint32(_FOUR * place)
+            words |= (whole[:, place::_TOGETHER] + _ADDED).astype(np.uint32) << np.uint32(_FOUR * place)
         whole = words.view(np.int8)
     inner = whole.shape[-1] // number
     body = whole.reshape(count, -1, number, inner).transpose(2, 0, 1, 3)
@@ -69,6 +72,5 @@ def weights_of(data: Array, dims: tuple[int, int, int], bits: int) -> Array:
     found: Array = np.empty((count, size, columns), np.int8)
     flat = words.transpose(1, 2, 0, 3).reshape(count, size // _TOGETHER, -1)[..., :columns]
     for place in range(_TOGETHER):
-        above = np.uint32(32 - _FOUR * (place + 1))
-        found[:, place::_TOGETHER] = (flat << above).view(np.int32) >> (32 - _FOUR)
+        found[:, place::_TOGETHER] = (flat >> np.uint32(_FOUR * place) & np.uint32(15)).astype(np.int8) - _ADDED
     return found

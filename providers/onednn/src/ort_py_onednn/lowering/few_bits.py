@@ -36,7 +36,7 @@ def row_product(planner: Planner, operation: Operation, source: Value, posts: Se
     weights, scales = (planner.value(name) for name in operation.inputs[1:3])
     count, size, columns = weights.dims
     dims = count, size, columns
-    bits = int(operation.attributes["bits"])
+    bits, coarse = int(operation.attributes["bits"]), bool(operation.attributes["coarse"])
     # Panels of 8 bits beside the form for many rows would take as much memory again.
     held_twice = bits == _BYTES and not planner.alone
     if held_twice or not has_few_bits(planner.library, bits, size):
@@ -47,7 +47,7 @@ def row_product(planner: Planner, operation: Operation, source: Value, posts: Se
     held = _panels(weights, scales, dims, bits)
 
     def build(chain: Sequence[PostOp]) -> FewBitsProduct:
-        return FewBitsProduct(planner.library, bits, dims, biased=bias is not None, posts=chain)
+        return FewBitsProduct(planner.library, bits, dims, coarse=coarse, biased=bias is not None, posts=chain)
 
     def values(_: FewBitsProduct) -> Mapping[int, Value]:
         given = {Argument.SRC: planner.reshaped(source, (1, count * size)), Argument.WEIGHTS: held}
