@@ -33,11 +33,24 @@ TEXT = """<ir_version: 10, opset_import: ["" : 21]>
 g (float[N, S] x) => (float[N, S] y) { h = MatMul(x, w) y = Relu(h) }"""
 
 
+def weight() -> np.ndarray[Any, Any]:
+    """The weight, seeded."""
+    return np.random.default_rng(0).standard_normal((SIZE, SIZE)).astype(np.float32)
+
+
+def allowance(feed: dict[str, Any]) -> np.ndarray[Any, Any]:
+    """How far two results may differ.
+
+    A child whose library was busy when it was forked computes with another one, which adds the terms in another order.
+    Either order may be wrong by two units in the last place of the sum of the terms' sizes.
+    """
+    return np.asarray(4 * np.finfo(np.float32).eps * (np.abs(feed["x"]) @ np.abs(weight())))
+
+
 def session_of(threads: int = 3) -> ort_py.InferenceSession:
     """A session with one large weight."""
     model = onnx.parser.parse_model(TEXT)
-    weight = np.random.default_rng(0).standard_normal((SIZE, SIZE)).astype(np.float32)
-    model.graph.initializer.append(onnx.numpy_helper.from_array(weight, "w"))
+    model.graph.initializer.append(onnx.numpy_helper.from_array(weight(), "w"))
     options = ort_py.SessionOptions()
     options.intra_op_num_threads = threads
     return ort_py.InferenceSession(model.SerializeToString(), options, providers=CPU)
@@ -80,12 +93,13 @@ def test_preloaded_in_the_parent_and_run_in_four_children() -> None:
     session = session_of()
     feed = feed_of(4)
     (expected,) = session.run(None, feed)
+    allowed = allowance(feed)
 
     def work(number: int) -> str:
         before = written_bytes()
         for _ in range(5):
             (y,) = session.run(None, feed)
-        np.testing.assert_allclose(y, expected, rtol=1e-5, atol=1e-4)
+        assert (np.abs(y - expected) <= allowed).all()
         return f"{written_bytes() - before}"
 
     found = in_children(4, work)
@@ -97,6 +111,7 @@ def test_forked_while_threads_split_products() -> None:
     session = session_of(3)
     feed = feed_of(64)
     (expected,) = session.run(None, feed)
+    allowed = allowance(feed)
     stop = threading.Event()
 
     def load() -> None:
@@ -105,7 +120,7 @@ def test_forked_while_threads_split_products() -> None:
 
     def work(number: int) -> str:
         (y,) = session.run(None, feed)
-        np.testing.assert_allclose(y, expected, rtol=1e-5, atol=1e-4)
+        assert (np.abs(y - expected) <= allowed).all()
         session.trim()
         session.close()
         return "done"
@@ -118,7 +133,7 @@ def test_forked_while_threads_split_products() -> None:
             stop.set()
         for job in jobs:
             job.result()
-    np.testing.assert_allclose(session.run(None, feed)[0], expected, rtol=1e-5, atol=1e-4)
+    assert (np.abs(session.run(None, feed)[0] - expected) <= allowed).all()
 
 
 def _grandchild(session: ort_py.InferenceSession, feed: dict[str, Any], results: Any) -> None:
@@ -144,13 +159,14 @@ def test_eight_threads_while_others_trim_and_change_providers() -> None:
     session = session_of(2)
     feeds = [feed_of(rows, rows) for rows in range(1, 9)]
     expected = [session.run(None, feed)[0] for feed in feeds]
+    allowed = [allowance(feed) for feed in feeds]
     until = time.monotonic() + 1.5
 
     def runs(number: int) -> int:
         done = 0
         while time.monotonic() < until:
             (y,) = session.run(None, feeds[number])
-            np.testing.assert_allclose(y, expected[number], rtol=1e-5, atol=1e-4)
+            assert (np.abs(y - expected[number]) <= allowed[number]).all()
             done += 1
         return done
 
@@ -180,6 +196,7 @@ def test_closing_ends_runs_in_order() -> None:
     session = session_of(2)
     feed = feed_of(64)
     (expected,) = session.run(None, feed)
+    allowed = allowance(feed)
     started = threading.Barrier(5, timeout=30)
 
     def runs() -> str:
@@ -189,7 +206,7 @@ def test_closing_ends_runs_in_order() -> None:
                 (y,) = session.run(None, feed)
             except ort_py.InvalidArgument as error:
                 return error.what
-            np.testing.assert_allclose(y, expected, rtol=1e-5, atol=1e-4)
+            assert (np.abs(y - expected) <= allowed).all()
 
     with ThreadPoolExecutor(4) as pool:
         jobs = [pool.submit(runs) for _ in range(4)]
