@@ -333,6 +333,20 @@ class Assembler:
         """Append vpermilps: numbers of each half in an order of four times two bits."""
         self.vex(1, 3, 0x04, target, None, source, order)
 
+    def fold(self, name: str, register: int, other: int) -> None:
+        """Append code that combines all eight numbers of a register, and leaves the result in all of them.
+
+        Args:
+            name: Of an instruction of three operands.
+            register: The register.
+            other: One that it may change.
+        """
+        self.exchange_halves(other, register)
+        self.do(name, register, register, other)
+        for order in (0x4E, 0xB1):
+            self.turn(other, register, order)
+            self.do(name, register, register, other)
+
     # Registers of 512 bits --------------------------------------------------------------------------------------------
 
     def wide(self, name: str, target: int, first: int, second: At | int, *, spread: bool = False) -> None:

@@ -48,15 +48,6 @@ _EQUAL = 0
 """Kind of a comparison that raises no flag."""
 
 
-def _widest(a: Assembler, name: str, register: int) -> None:
-    """The largest or least of eight numbers, in all eight places."""
-    a.exchange_halves(_OTHER, register)
-    a.do(name, register, register, _OTHER)
-    for order in (0x4E, 0xB1):
-        a.turn(_OTHER, register, order)
-        a.do(name, register, register, _OTHER)
-
-
 def _go_on(a: Assembler, again: int, pointers: Mapping[int, int]) -> None:
     """Go back for the next eight numbers, if there are any. The last eight of a row may overlap those before them: some
     are then computed twice.
@@ -93,8 +84,8 @@ def add_range(a: Assembler, length: At) -> None:
     a.do("vminps", _LOW, _LOW, At(RAX))
     a.add_number(RAX, 4 * _AT_ONCE)
     _go_on(a, again, {RAX: 2})
-    _widest(a, "vmaxps", _X)
-    _widest(a, "vminps", _LOW)
+    a.fold("vmaxps", _X, _OTHER)
+    a.fold("vminps", _LOW, _OTHER)
 
 
 def add_scale_and_zero(a: Assembler, tiny: float) -> None:

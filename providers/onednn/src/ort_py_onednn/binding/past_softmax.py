@@ -24,7 +24,7 @@ from ort_py_onednn.binding.past_frame import (
 )
 from ort_py_onednn.binding.past_table import Word
 
-__all__ = ["LEAST", "exponential", "fold", "weigh"]
+__all__ = ["LEAST", "exponential", "weigh"]
 
 _Step = Callable[[Assembler], None]
 
@@ -161,7 +161,7 @@ def _bias_of_bytes(a: Assembler) -> None:
 def _exponentials(a: Assembler) -> None:
     """Append code that writes the exponentials of a row, and leaves one by their sum in register 4."""
     for one in (0, 1):
-        fold(a, "vmaxps", one, 3)
+        a.fold("vmaxps", one, 3)
     a.compare(5, 0, 2, _EQUAL)  # no score but -infinity
     a.compare(6, 1, 2, _EQUAL)  # no key that is seen
     a.do("vmaxps", 0, 0, a.number(_LOWEST))
@@ -175,7 +175,7 @@ def _exponentials(a: Assembler) -> None:
     a.add_number(RAX, 32)
     a.compare_whole(RAX, R9)
     a.jump_if("less", exponentials)
-    fold(a, "vaddps", 7, 3)
+    a.fold("vaddps", 7, 3)
     a.load(4, a.number(1))
     a.choose(7, 7, 4, 5)
     a.do("vdivps", 4, 4, 7)
@@ -202,15 +202,6 @@ def _seen(a: Assembler, whole: Sequence[_Step], part: Sequence[_Step]) -> None:
     for step in part:
         step(a)
     a.land(none)
-
-
-def fold(a: Assembler, name: str, register: int, other: int) -> None:
-    """Append code that combines all eight numbers of a register, and leaves the result in all of them."""
-    a.exchange_halves(other, register)
-    a.do(name, register, register, other)
-    for order in (0x4E, 0xB1):
-        a.turn(other, register, order)
-        a.do(name, register, register, other)
 
 
 def _exponential(a: Assembler) -> None:

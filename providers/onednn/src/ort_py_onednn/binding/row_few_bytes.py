@@ -114,7 +114,7 @@ def round_row(a: Assembler, size: int) -> None:
     a.do("vmaxps", _LARGEST, _LARGEST, _ROUND)
     a.add_number(RAX, 4 * STEPS)
     _again(a, again)
-    _all(a, "vmaxps", _LARGEST)
+    a.fold("vmaxps", _LARGEST, _ROUND)
     a.do("vmaxps", _LARGEST, _LARGEST, _LEAST)
     a.do("vdivps", _FACTOR, _BYTE, _LARGEST)
     a.do("vdivps", _LARGEST, _LARGEST, _BYTE)  # the scale
@@ -133,7 +133,7 @@ def round_row(a: Assembler, size: int) -> None:
     a.add_number(RSI, 4 * STEPS)
     a.add_number(R11, STEP)
     _again(a, again)
-    _all(a, "vpaddd", _SUM)
+    a.fold("vpaddd", _SUM, _ROUND)
     a.shift_left(_SUM, _SUM, 3)
     a.do("vpsubd", _SUM, _ZERO, _SUM)
     a.half("write4", _LARGEST, At(R11, _SCALE))
@@ -141,7 +141,7 @@ def round_row(a: Assembler, size: int) -> None:
     a.add_number(R11, _BEHIND)
     a.add_number(RCX, -1)
     a.jump_if("unequal", block)
-    _all(a, "vaddps", _FINITE)
+    a.fold("vaddps", _FINITE, _ROUND)
     a.half("write4", _FINITE, At(RDI, 8 * WorkWords.FLAG))
 
 
@@ -195,12 +195,3 @@ def _loop(a: Assembler, size: int) -> int:
 def _again(a: Assembler, place: int) -> None:
     a.add_number(R13, -1)
     a.jump_if("unequal", place)
-
-
-def _all(a: Assembler, name: str, register: int) -> None:
-    """Append code that puts the largest, or the sum, of eight numbers in all their places."""
-    a.exchange_halves(_ROUND, register)
-    a.do(name, register, register, _ROUND)
-    for order in (0x4E, 0xB1):
-        a.turn(_ROUND, register, order)
-        a.do(name, register, register, _ROUND)

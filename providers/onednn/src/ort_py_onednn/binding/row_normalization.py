@@ -51,7 +51,6 @@ from ort_py_onednn.binding.own_rows import (
     read,
     write,
 )
-from ort_py_onednn.binding.past_softmax import fold
 
 __all__ = ["RowNormalization", "has_row_normalization"]
 
@@ -104,7 +103,7 @@ def _total(a: Assembler, target: int, sums: int = 0) -> None:
     """Append code for the mean of a row out of the four sums, in all places of a register."""
     for one, other in ((0, 1), (2, 3), (0, 2)):
         a.do("vaddps", sums + one, sums + one, sums + other)
-    fold(a, "vaddps", sums, sums + 1)
+    a.fold("vaddps", sums, sums + 1)
     a.spread(sums + 1, At(RDI, 8 * NUMBERS))
     a.do("vdivps", target, sums, sums + 1)
 

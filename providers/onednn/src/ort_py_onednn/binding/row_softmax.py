@@ -16,7 +16,7 @@ from ort_py_onednn.binding.instructions import AVX2
 from ort_py_onednn.binding.library import Library
 from ort_py_onednn.binding.own_code import CLEAR, ENTER, LEAVE, placed
 from ort_py_onednn.binding.own_rows import MASK, PART, PLACES, ROW, WHOLE, OwnRows, claim, part_of, read, write
-from ort_py_onednn.binding.past_softmax import LEAST, exponential, fold
+from ort_py_onednn.binding.past_softmax import LEAST, exponential
 
 __all__ = ["RowSoftmax", "has_row_softmax"]
 
@@ -75,9 +75,9 @@ def _code() -> bytes:
         a.set_number(RAX, 0)
         part_of(a, part, At(RDI, 8 * ROW))
         if part is _highest:
-            fold(a, "vmaxps", _HIGHEST, _VALUE)
+            a.fold("vmaxps", _HIGHEST, _VALUE)
         elif part is _exponentials:
-            fold(a, "vaddps", _SUM, _VALUE)
+            a.fold("vaddps", _SUM, _VALUE)
             a.load(_VALUE, a.number(1))
             a.do("vdivps", _SUM, _VALUE, _SUM)
     for register in (RSI, RDX):
