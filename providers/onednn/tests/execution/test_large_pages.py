@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import mmap
 import weakref
+from pathlib import Path
 
 import pytest
 
@@ -43,6 +44,19 @@ def test_a_block_goes_with_its_last_piece() -> None:
     del second
     gc.collect()
     assert block() is None
+
+
+def test_blocks_are_private() -> None:
+    """Most systems give large pages to private memory only, and a fork must not see what is written later."""
+    piece = lasting(SIZE)
+    address = piece.ctypes.data
+    for line in Path("/proc/self/maps").read_text().splitlines():
+        span, permissions, *_ = line.split()
+        begin, end = (int(bound, 16) for bound in span.split("-"))
+        if begin <= address < end:
+            assert permissions == "rw-p"
+            return
+    pytest.fail("the piece lies in no mapping")
 
 
 def test_a_piece_counts_as_its_own_bytes() -> None:

@@ -30,6 +30,9 @@ empty."""
 
 _HUGE: int | None = getattr(mmap, "MADV_HUGEPAGE", None)
 
+_PRIVATE: int = getattr(mmap, "MAP_PRIVATE", 0) | getattr(mmap, "MAP_ANONYMOUS", 0)
+"""Python's default is memory that is shared with forks, to which most systems give no large pages."""
+
 Array = np.ndarray[Any, Any]
 
 
@@ -89,7 +92,7 @@ def _made() -> tuple[mmap.mmap, int]:
     """
     leave_room(_BLOCK + _PAGE)
     try:
-        memory = mmap.mmap(-1, _BLOCK + _PAGE)
+        memory = mmap.mmap(-1, _BLOCK + _PAGE, flags=_PRIVATE)
     except OSError as error:
         raise MemoryError(str(error)) from error
     start = -np.frombuffer(memory, np.uint8, 1).ctypes.data % _PAGE
