@@ -38,6 +38,24 @@ def test_the_file_has_the_newest_opsets(written: Path) -> None:
     assert OperatorFile(str(written), LIBRARY).opsets == opsets_of_library()
 
 
+def test_the_file_has_the_version_of_the_format(written: Path) -> None:
+    assert OperatorFile(str(written), LIBRARY).ir_version == onnx.IR_VERSION
+
+
+def test_the_file_has_the_defaults_of_attributes(written: Path) -> None:
+    """Numbers, texts and lists as such, tensors as the message that they come in."""
+    file = OperatorFile(str(written), LIBRARY)
+    found = {}
+    for op_type, domain in (("Elu", ""), ("Conv", ""), ("Cast", ""), ("LabelEncoder", "ai.onnx.ml")):
+        newest = (file.versions(op_type, domain) or [])[-1]
+        found |= {(op_type, name): default for name, _, _, _, default in newest.attributes}
+    assert found["Elu", "alpha"] == 1.0
+    assert (found["Conv", "auto_pad"], found["Conv", "group"], found["Conv", "pads"]) == ("NOTSET", 1, None)
+    assert (found["LabelEncoder", "default_string"], found["LabelEncoder", "default_int64"]) == ("_Unused", -1)
+    tensor = found["LabelEncoder", "default_tensor"]
+    assert tensor is None or isinstance(tensor, bytes)
+
+
 def test_an_operator_that_onnx_does_not_define_has_no_versions(written: Path) -> None:
     assert OperatorFile(str(written), LIBRARY).versions("Unheard", "") == []
 
@@ -88,6 +106,7 @@ def test_without_a_file_the_library_is_asked(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(onnx_operators, "_file", lambda: None)
     assert onnx_operators._versions.__wrapped__("Relu", "") == tuple(versions_of("Relu", ""))
     assert onnx_operators.newest_opsets.__wrapped__() == opsets_of_library()
+    assert onnx_operators.ir_version.__wrapped__() == onnx.IR_VERSION
 
 
 def test_another_library_has_another_key(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -101,7 +120,7 @@ def test_another_library_has_another_key(monkeypatch: pytest.MonkeyPatch, tmp_pa
 
 
 def test_a_session_does_without_the_library_once_the_file_is_there(tmp_path: Path) -> None:
-    """The file may be written by the first of these processes, or was by an earlier one."""
+    """Nor is protobuf imported. The file may be written by the first of these processes, or was by an earlier one."""
     path = tmp_path / "model.onnx"
     path.write_bytes(model_bytes("g (float[N, 3] x) => (float[N, 3] y) { z = Relu(x) y = Add(z, z) }"))
     code = """
@@ -115,7 +134,8 @@ from ort_py import onnx_operators
 from ort_py.cache.writing import process_queue
 process_queue().wait()
 file = onnx_operators._file()
-print(file is None or not file.is_present or "onnx.onnx_cpp2py_export" not in sys.modules)
+needless = {"onnx.onnx_cpp2py_export", "google.protobuf"} & set(sys.modules)
+print(file is None or not file.is_present or not needless)
 """
     assert [answer(code, str(path)) for _ in range(2)] == ["True", "True"]
 

@@ -50,6 +50,9 @@ def model(tmp_path: Path) -> str:
 
 SESSION = "import sys, ort_py; ort_py.InferenceSession(sys.argv[1], providers=['CPUExecutionProvider'])\n"
 
+MESSAGES = f"{SESSION}from ort_py.onnx_parts import onnx as parts\nparts.ModelProto\n"
+"""A session, and the messages, which most sessions do without."""
+
 
 def test_a_session_does_without_the_package(model: str) -> None:
     assert answer(f"{SESSION}print('onnx' in sys.modules)", model) == "False"
@@ -94,8 +97,8 @@ print(onnx.helper.printable_graph(onnx.shape_inference.infer_shapes(loaded).grap
 
 
 def test_protobuf_in_python_is_imported_when_it_is_asked_for(model: str) -> None:
-    """A session imports none of it; whoever imports the module gets it, and so do those who have its stand-in."""
-    code = f"""{SESSION}
+    """The messages import none of it; whoever imports the module gets it, and so do those who have its stand-in."""
+    code = f"""{MESSAGES}
 from google.protobuf import descriptor_pool
 from google.protobuf.internal import api_implementation
 name = "google.protobuf.internal.python_message"
@@ -109,8 +112,8 @@ print(before == (api_implementation.Type() == "python"), same, sys.modules[name]
 
 
 def test_the_calendar_is_imported_when_protobuf_needs_it(model: str) -> None:
-    """A session imports no calendar; points in time are converted as ever, and an import finds the module itself."""
-    code = f"""{SESSION}
+    """The messages import no calendar; points in time are converted as ever, and an import finds the module itself."""
+    code = f"""{MESSAGES}
 before = "calendar" in sys.modules
 import datetime
 from google.protobuf.timestamp_pb2 import Timestamp
@@ -125,7 +128,7 @@ print(before, point.seconds, calendar.__spec__ is not None, calendar.isleap(2000
 def test_a_calendar_that_is_loaded_stays(model: str) -> None:
     code = f"""import calendar
 mine = calendar
-{SESSION}
+{MESSAGES}
 print(sys.modules["calendar"] is mine)
 """
     assert answer(code, model) == "True"
@@ -162,14 +165,16 @@ print(tools == (onnx.helper, onnx.inliner, onnx.__version__))
 
 
 def test_two_threads_load_the_library_once(model: str) -> None:
-    """One makes a session, the other imports the package; loaded twice, the library would end the process."""
+    """One needs the parts, the other imports the package; loaded twice, the library would end the process."""
     code = """
 import sys, threading, ort_py
+from ort_py.onnx_parts import onnx as parts
 ort_py.InferenceSession
 barrier, failed = threading.Barrier(2), []
 def opened():
     barrier.wait()
     ort_py.InferenceSession(sys.argv[1], providers=["CPUExecutionProvider"])
+    parts.ModelProto, parts.onnx_cpp2py_export
 def imported():
     barrier.wait()
     import onnx
@@ -186,7 +191,7 @@ print(failed)
 def test_an_interpreter_without_the_loading_functions_imports_the_package(model: str) -> None:
     code = f"""from importlib import _bootstrap
 del _bootstrap._load
-{SESSION}
+{MESSAGES}
 print('onnx' in sys.modules)
 """
     assert answer(code, model) == "True"

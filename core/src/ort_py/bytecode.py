@@ -52,7 +52,7 @@ _KEPT = ("ort_py.", "ort_py_", "pluggy.", "onnx.", "google.protobuf.")
 
 
 def writers_of(entries: Mapping[str, Entry]) -> int:
-    """How many writers the entries tell of."""
+    """Return the number of writers that the entries mention."""
     return max([entry[-3].bit_length() for entry in entries.values()], default=0)
 
 

@@ -11,12 +11,17 @@ from ort_py.mapped_parts import write_parts
 from ort_py.onnx_operators import FORMAT, Operator, Parameter
 from ort_py.onnx_parts import onnx
 
-__all__ = ["opsets_of_library", "versions_of", "write_operators"]
+__all__ = ["ir_version_of_messages", "opsets_of_library", "versions_of", "write_operators"]
 
 _UNBOUNDED = 2**31 - 1
 
 _ONNX = "ai.onnx"
 """How onnx's own domains begin, but for the one without a name. Others are a program's, which registered them."""
+
+
+def ir_version_of_messages() -> int:
+    """The newest version of ONNX's format that its messages know."""
+    return int(onnx.IR_VERSION)
 
 
 def opsets_of_library() -> dict[str, int]:
@@ -54,11 +59,29 @@ def record(schema: Any) -> Operator:
         tuple(map(_parameter, schema.inputs)),
         tuple(map(_parameter, schema.outputs)),
         tuple(
-            (name, one.type.name, int(one.type.value), one.required, one._default_value)
+            (name, one.type.name, int(one.type.value), one.required, _default(one._default_value))
             for name, one in schema.attributes.items()
         ),
         tuple((one.type_param_str, tuple(one.allowed_type_strs)) for one in schema.type_constraints),
     )
+
+
+_FIELDS = {1: "f", 2: "i", 3: "s", 6: "floats", 7: "ints", 8: "strings"}
+"""The field of an ``AttributeProto`` with its value, by its type; no operator has other defaults, but for tensors."""
+
+
+def _default(content: bytes) -> Any:
+    """The value in an ``AttributeProto``, as `Operator` has it."""
+    given = onnx.AttributeProto.FromString(content)
+    if not given.type:
+        return None
+    return _python(getattr(given, _FIELDS[given.type])) if given.type in _FIELDS else content
+
+
+def _python(value: Any) -> Any:
+    if isinstance(value, bytes):
+        return value.decode()
+    return value if isinstance(value, int | float) else tuple(map(_python, value))
 
 
 def _parameter(formal: Any) -> Parameter:
@@ -87,7 +110,12 @@ def write_operators(path: str, library: tuple[object, ...]) -> None:
             operators.setdefault((schema.domain, schema.name), []).append(_plain(record(schema)))
     parts = [sorted(versions, key=lambda one: one[2]) for versions in operators.values()]
     opsets = {domain: newest for domain, newest in opsets_of_library().items() if _is_own(domain)}
-    write_parts(path, FORMAT, parts, lambda places: (library, opsets, dict(zip(operators, places, strict=True))))
+    write_parts(
+        path,
+        FORMAT,
+        parts,
+        lambda places: (library, ir_version_of_messages(), opsets, dict(zip(operators, places, strict=True))),
+    )
 
 
 def _is_own(domain: str) -> bool:

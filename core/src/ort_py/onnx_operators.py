@@ -23,9 +23,9 @@ from ort_py.light_tuple import NamedTuple
 from ort_py.mapped_parts import UNREADABLE, Part, open_parts, read_part
 from ort_py.onnx_parts import is_native_loaded, native_file
 
-__all__ = ["Operator", "Parameter", "defined", "find", "newest_opsets"]
+__all__ = ["Operator", "Parameter", "defined", "find", "ir_version", "newest_opsets"]
 
-FORMAT = 3
+FORMAT = 4
 """Raised whenever the fields of the records change."""
 
 
@@ -59,7 +59,8 @@ class Operator(NamedTuple):
         has_body: Whether onnx defines it by other operators, perhaps depending on its types.
         deterministic: Whether equal inputs give equal outputs.
         max_inputs, max_outputs: Counts; None where any number is allowed.
-        attributes: Name, kind, number of the kind, whether it is required, and the default as an ``AttributeProto``.
+        attributes: Name, kind, number of the kind, whether it is required, and the default: None, a number, a text, a
+            tuple of them, or the bytes of an ``AttributeProto`` with a tensor.
         types: Allowed types of each type variable.
     """
 
@@ -75,7 +76,7 @@ class Operator(NamedTuple):
     max_outputs: int | None
     inputs: tuple[Parameter, ...]
     outputs: tuple[Parameter, ...]
-    attributes: tuple[tuple[str, str, int, bool, bytes], ...]
+    attributes: tuple[tuple[str, str, int, bool, Any], ...]
     types: tuple[tuple[str, tuple[str, ...]], ...]
 
 
@@ -90,14 +91,15 @@ class OperatorFile:
     def __init__(self, path: str, library: tuple[object, ...]) -> None:
         self.path, self.library = path, library
         self.opsets: dict[str, int] | None = None
+        self.ir_version = 0
         self._places: dict[tuple[str, str], Part] = {}
         self._content: mmap | bytes = b""
         try:
-            content, (made_from, opsets, places) = open_parts(path, FORMAT)
+            content, (made_from, version, opsets, places) = open_parts(path, FORMAT)
         except UNREADABLE:
             return
         if made_from == library:
-            self.opsets, self._places, self._content = opsets, places, content
+            self.ir_version, self.opsets, self._places, self._content = version, opsets, places, content
 
     @property
     def is_present(self) -> bool:
@@ -186,3 +188,14 @@ def newest_opsets() -> Mapping[str, int]:
     from ort_py.onnx_operator_records import opsets_of_library
 
     return opsets_of_library()
+
+
+@cache
+def ir_version() -> int:
+    """The newest version of ONNX's format that the installed onnx knows."""
+    file = _file()
+    if file is not None and file.is_present:
+        return file.ir_version
+    from ort_py.onnx_operator_records import ir_version_of_messages
+
+    return ir_version_of_messages()

@@ -2,9 +2,9 @@
 
 Importing the package `onnx` takes three times as long as these two parts of it, because it also imports its tools and,
 for its version, the standard library's mail and archives. Here the parts are loaded under their own names, as the
-package would load them, so that they exist once in a process: the messages at once, the library when it is asked for,
-which most sessions do without. The package is imported when anything else of it is used. A program that imports it
-later finds the parts loaded, as its attributes too.
+package would load them, so that they exist once in a process, each when it is asked for: most sessions do without.
+The package is imported when anything else of it is used. A program that imports it later finds the parts loaded, as its
+attributes too.
 
 Modules that a session needs import `onnx` from here; everything else imports the package. A leaf.
 """
@@ -19,9 +19,9 @@ from functools import cache, cached_property
 from importlib import _bootstrap, import_module
 from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
 from types import ModuleType, SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeGuard
 
-__all__ = ["is_native_loaded", "native_file", "onnx"]
+__all__ = ["is_message", "is_native_loaded", "native_file", "onnx"]
 
 _MESSAGES, _NATIVE = "onnx.onnx_ml_pb2", "onnx.onnx_cpp2py_export"
 _UNUSED = "google.protobuf.internal.python_message"
@@ -31,12 +31,13 @@ _CALENDAR = "calendar"
 
 
 class _Parts:
-    """What a session uses of onnx, by the names that it has in the package."""
+    """Parts of onnx, by the names that they have in the package."""
 
-    def __init__(self) -> None:
+    @cached_property
+    def _messages(self) -> Any:
         if "onnx" in sys.modules or not _load_messages():
             import_module("onnx")
-        self._messages: Any = sys.modules[_MESSAGES]
+        return sys.modules[_MESSAGES]
 
     @cached_property
     def onnx_cpp2py_export(self) -> Any:
@@ -98,6 +99,12 @@ class _Later(ModuleType):
         return getattr(import_module(self.__name__), name)
 
 
+def is_message(value: object) -> TypeGuard[onnx.ModelProto]:
+    """Return whether a value is a model as a message of protobuf. There is none before its class is loaded."""
+    messages = sys.modules.get(_MESSAGES)
+    return messages is not None and isinstance(value, messages.ModelProto)
+
+
 def is_native_loaded() -> bool:
     """Return whether the native library is loaded: by the program, which may have registered operators with it, too."""
     return _NATIVE in sys.modules
@@ -128,6 +135,8 @@ def _load(name: str, folder: str) -> bool:
     spec = PathFinder.find_spec(name, [folder])
     if spec is None:
         return False
+    if not any(isinstance(finder, _Completion) for finder in sys.meta_path):
+        sys.meta_path.insert(0, _Completion())
     machinery: Any = _bootstrap
     # Another thread may import the package, and the library must not be loaded twice.
     with machinery._ModuleLockManager(name):
@@ -141,7 +150,6 @@ def _load_messages() -> bool:
     folder = _folder()
     if folder is None or PathFinder.find_spec(_NATIVE, [folder]) is None:
         return False
-    sys.meta_path.insert(0, _Completion())
     internal, _, name = _UNUSED.rpartition(".")
     if _UNUSED not in sys.modules:
         setattr(import_module(internal), name, _Later(_UNUSED))

@@ -144,20 +144,14 @@ def from_onnx(op_type: str, domain: str, opset: int) -> ResolvedSchema | None:
     return None if operator is None else _converted(op_type, domain, operator.since_version)
 
 
-_FIELDS = {1: "f", 2: "i", 3: "s", 4: "t", 6: "floats", 7: "ints", 8: "strings"}
-"""The field of an ``AttributeProto`` with its value, by its type; no operator has other defaults."""
-
-
 @cache
 def _converted(op_type: str, domain: str, since_version: int) -> ResolvedSchema:
     """One record for all opsets with the same schema."""
     operator = find(op_type, domain, since_version)
     assert operator is not None  # `from_onnx` found it
     attributes: dict[str, AttributeSpec] = {}
-    for name, kind, _, required, content in operator.attributes:
-        given = onnx.AttributeProto.FromString(content)
-        default = _python(getattr(given, _FIELDS[given.type])) if given.type else None
-        attributes[name] = AttributeSpec(kind, required, default)
+    for name, kind, _, required, default in operator.attributes:
+        attributes[name] = AttributeSpec(kind, required, _tensor(default) if isinstance(default, bytes) else default)
     return ResolvedSchema(
         op_type,
         domain,
@@ -199,15 +193,9 @@ def canonical_type(text: str) -> str:
     return f"{start}map({key},tensor({element}){rest[len(element) :]}"
 
 
-def _python(value: Any) -> Any:
-    """An attribute value of onnx as `NodeSpec` has it."""
-    if isinstance(value, bytes):
-        return value.decode()
-    if isinstance(value, onnx.TensorProto):
-        return onnx.numpy_helper.to_array(value)
-    if isinstance(value, str | int | float):
-        return value
-    return tuple(_python(item) for item in value)
+def _tensor(attribute: bytes) -> Any:
+    """The array in an ``AttributeProto``."""
+    return onnx.numpy_helper.to_array(onnx.AttributeProto.FromString(attribute).t)
 
 
 def from_contributed(schema: OperatorSchema) -> ResolvedSchema:

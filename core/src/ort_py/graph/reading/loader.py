@@ -16,7 +16,6 @@ from ort_py.errors import Fail, InconsistentGraph, Location
 from ort_py.graph.checking.domains import newest_opset
 from ort_py.graph.ir import Model
 from ort_py.graph.reading.build import ModelBuilder
-from ort_py.graph.reading.cutting import CutModel
 from ort_py.graph.reading.external_data import ExternalFiles
 from ort_py.graph.reading.functions import check_functions, import_problems
 from ort_py.graph.reading.order import sort_model
@@ -28,10 +27,12 @@ from ort_py.graph.reading.text import read_opsets, text
 from ort_py.graph.reading.written import FunctionKey, WrittenFunction, WrittenGraph
 from ort_py.graph.weights.weight_store import WeightStore, process_store
 from ort_py.limits import Budget, Limits
+from ort_py.onnx_operators import ir_version
 from ort_py.onnx_parts import onnx
 
 if TYPE_CHECKING:
     from ort_py.graph.weights.kept_bytes import KeptBytes
+    from ort_py.graph.weights.weights import ArrayWeight
 
 _FIRST_IR_WITH_OPSETS = 3
 """Before IR version 3 a model had no opset imports and meant opset 1."""
@@ -76,7 +77,7 @@ def load_model(
     budget.check_time()
     store = weights or process_store()
     with paused_collection():
-        read = read_source(source, limits, external_data_folder, whole=False)
+        read = read_source(source, limits, external_data_folder, whole=False, check=budget.check_time)
         return _load(read, store, budget, supplied or Supplied())
 
 
@@ -101,9 +102,9 @@ def _load(read: ModelSource, store: WeightStore, budget: Budget, supplied: Suppl
 def _parse(
     model: Model, read: ModelSource, store: WeightStore, budget: Budget, supplied: Supplied
 ) -> tuple[WrittenGraph, dict[FunctionKey, WrittenFunction], list[str]]:
-    """Read the graphs, then let go of the protobuf: the graph is built without its memory."""
+    """Read the graphs, then let go of the message: the graph is built without its memory."""
     files = ExternalFiles(read.folder, store, budget, read.real_folder, supplied)
-    tensors = TensorReader(store, budget, files, read.cut)
+    tensors = TensorReader(store, budget, files, read.content, os.path.abspath(read.path), read.file)
     reader = GraphReader(tensors, budget, typed=model.ir_version >= _FIRST_IR_WITH_TYPES)
     proto, read.proto = read.proto, None
     supplied.check_used(proto.graph)
@@ -115,18 +116,26 @@ def _parse(
         if function.key in functions:
             reader.problems.append(f"Function '{function.title}' is defined twice.")
         functions.setdefault(function.key, function)
-    if read.cut is not None:
-        model.kept = _kept(read.cut, tensors) if not read.path else None
-        read.cut = None
+    if read.content is not None and not read.path:
+        model.kept = _kept(read.content, tensors.found)
+    read.content = None
     expect_unwritten(read)
     model.external_files = files.opened
     return written, functions, reader.problems
 
 
-def _kept(cut: CutModel, tensors: TensorReader) -> KeptBytes:
+def _kept(content: memoryview, found: dict[int, tuple[int, ArrayWeight]]) -> KeptBytes | None:
+    """The bytes of a model, with its large constants in their places; None where it has no large ones."""
+    if not found:
+        return None
     from ort_py.graph.weights.kept_bytes import KeptBytes  # of models given as bytes
 
-    return KeptBytes(part if isinstance(part, bytes) else (tensors.found.get(part[0]), part[1]) for part in cut.parts())
+    parts: list[bytes | tuple[ArrayWeight, memoryview]] = []
+    position = 0
+    for start, (stop, weight) in sorted(found.items()):
+        parts += (bytes(content[position:start]), (weight, content[start:stop]))
+        position = stop
+    return KeptBytes([*parts, bytes(content[position:])])
 
 
 def _header(read: ModelSource) -> Model:
@@ -135,8 +144,8 @@ def _header(read: ModelSource) -> Model:
         why = "every ONNX model states the version of its format"
         fix = "The file is damaged or not an ONNX model; export it again."
         raise Fail("The model has no IR version.", where=where, why=why, fix=fix)
-    if proto.ir_version > onnx.IR_VERSION:
-        what = f"The model has IR version {proto.ir_version}; the newest supported one is {onnx.IR_VERSION}."
+    if proto.ir_version > ir_version():
+        what = f"The model has IR version {proto.ir_version}; the newest supported one is {ir_version()}."
         why = f"onnx {onnx.__version__} is installed and reads up to that version"
         raise Fail(what, where=where, why=why, fix="Update onnx, or export the model with an older opset.")
     imports = read_opsets(proto.opset_import)

@@ -1,28 +1,29 @@
-"""Conversion of the caller's model (a path, bytes or a message) to one protobuf message.
+"""Conversion of the caller's model (a path, bytes or a message) to one message.
 
 The first stage of loading. Every file that is not an ONNX model gets its own explanation here, with the exception class
-that onnxruntime raises. The only module besides `schema` and `protos` that talks to the onnx package while loading.
+that onnxruntime raises. Sessions read the messages of `onnx_messages`, whose large tensors stay where they are; who
+needs a complete message gets protobuf's.
 """
 
 from __future__ import annotations
 
 import errno
 import os
+from collections.abc import Callable
 from typing import Any, TypeAlias
-
-from google.protobuf.message import DecodeError, EncodeError
 
 from ort_py.errors import Fail, InvalidArgument, InvalidProtobuf, LimitError, Location, NoSuchFile
 from ort_py.files import FileIdentity, open_regular
-from ort_py.graph.reading.cutting import CutModel, cut
 from ort_py.graph.reading.fingerprint import ContentHash, content_hash
 from ort_py.graph.reading.given_model import COMPILED_MAGIC, COMPILED_SUFFIX
+from ort_py.graph.reading.onnx_messages import ModelProto
+from ort_py.graph.reading.wire import Malformed, TooDeep, read
 from ort_py.graph.weights.paging import forget_pages, mapped
 from ort_py.hashing import blake2b
 from ort_py.lazy_dataclass import dataclass
 from ort_py.limits import Limits
 from ort_py.limits.allocation import human_bytes
-from ort_py.onnx_parts import onnx
+from ort_py.onnx_parts import is_message, onnx
 
 __all__ = ["ModelSource", "Source", "content_hash", "expect_unwritten", "read_source"]
 
@@ -50,7 +51,7 @@ class ModelSource:
         fingerprint: Hash of the bytes; of a large file, computed at the first request.
         folder: Folder of external data; None if the model has none.
         real_folder: Real folder of the file if `path` is a link.
-        cut: The bytes of large tensors, which `proto` has placeholders for; None if it is complete.
+        content: The bytes in which the pieces of `proto` lie; None where it has none.
         file: Identity of the file and content that it was read from; None for bytes and messages.
     """
 
@@ -60,12 +61,17 @@ class ModelSource:
     size: int
     folder: str | None
     real_folder: str | None = None
-    cut: CutModel | None = None
+    content: memoryview | None = None
     file: FileIdentity | None = None
 
 
 def read_source(
-    source: Source, limits: Limits, external_data_folder: str | os.PathLike[str] | None, *, whole: bool = True
+    source: Source,
+    limits: Limits,
+    external_data_folder: str | os.PathLike[str] | None,
+    *,
+    whole: bool = True,
+    check: Callable[[], None] | None = None,
 ) -> ModelSource:
     """Read a model.
 
@@ -73,7 +79,9 @@ def read_source(
         source: Path, bytes, or a message, which is left as it is.
         limits: Bounds; only `Limits.model_bytes` is used here.
         external_data_folder: Folder of external data; None for that of the file.
-        whole: Parse all of it; else large tensors may be left out of the message (`ModelSource.cut`).
+        whole: Make a complete message of protobuf; else one of `onnx_messages`, with large tensors left in
+            `ModelSource.content`.
+        check: Called now and then while a message of `onnx_messages` is read. What it raises ends the reading.
 
     Raises:
         NoSuchFile: There is no such file.
@@ -83,33 +91,36 @@ def read_source(
         LimitError: It is larger than the limits allow.
     """
     folder = None if external_data_folder is None else os.fspath(external_data_folder)
-    if isinstance(source, onnx.ModelProto):
+    if is_message(source):
         size = source.ByteSize()
-        read = ModelSource(source, "", ContentHash(_fingerprint_of(source)), size, folder)
+        found = ModelSource(source, "", ContentHash(_fingerprint_of(source)), size, folder)
     elif isinstance(source, bytes | bytearray | memoryview):
         size = len(source) if not isinstance(source, memoryview) else source.nbytes
         _check_size(size, limits, "the bytes given")
         content = memoryview(source).cast("B")
-        proto, cut_model = _parsed(content, "the bytes given", whole)
-        read = ModelSource(proto, "", ContentHash(content_hash(content)), size, folder, cut=cut_model)
+        proto = _parsed(content, "the bytes given", whole, check)
+        kept = None if whole else content
+        found = ModelSource(proto, "", ContentHash(content_hash(content)), size, folder, content=kept)
     elif isinstance(source, str | os.PathLike):
-        read = _read_file(os.fspath(source), limits, folder, whole)
+        found = _read_file(os.fspath(source), limits, folder, whole, check)
     else:
         raise InvalidArgument(
             f"A model cannot be loaded from a {type(source).__name__}.",
             fix="Pass a path, the bytes of a file, or an onnx.ModelProto.",
         )
-    if not read.proto.HasField("graph"):
+    if not found.proto.HasField("graph"):
         raise InvalidArgument(
             "No graph was found in the model.",
-            where=Location(file=read.path),
-            why=f"it has {read.size} bytes",
+            where=Location(file=found.path),
+            why=f"it has {found.size} bytes",
             fix="The file is empty or is not a model; download or export it again.",
         )
-    return read
+    return found
 
 
-def _read_file(path: Any, limits: Limits, folder: str | None, whole: bool) -> ModelSource:
+def _read_file(
+    path: Any, limits: Limits, folder: str | None, whole: bool, check: Callable[[], None] | None
+) -> ModelSource:
     if not isinstance(path, str):
         path = os.fsdecode(path)
     where = Location(file=path)
@@ -148,11 +159,10 @@ def _read_file(path: Any, limits: Limits, folder: str | None, whole: bool) -> Mo
     except ValueError as error:  # a NUL in the path
         raise NoSuchFile(f"{path!r} is not a path.", why=str(error), fix="Check the path.") from error
     fingerprint = ContentHash.of_file(path, identity, content)
-    proto, cut_model = _parsed(content, where, whole)
-    if cut_model is not None:
-        cut_model.path, cut_model.identity = os.path.abspath(path), identity  # links stay as they are
+    proto = _parsed(content, where, whole, check)
     folder = folder or os.path.dirname(path) or os.curdir
-    return ModelSource(proto, path, fingerprint, content.nbytes, folder, real_folder=real, cut=cut_model, file=identity)
+    kept = None if whole else content
+    return ModelSource(proto, path, fingerprint, content.nbytes, folder, real_folder=real, content=kept, file=identity)
 
 
 def expect_unwritten(read: ModelSource) -> None:
@@ -189,30 +199,32 @@ def _check_size(size: int, limits: Limits, where: Location | str) -> None:
         )
 
 
-def _parsed(content: memoryview, where: Location | str, whole: bool) -> tuple[Any, CutModel | None]:
-    """The message, and the bytes of the tensors that it lacks."""
+def _parsed(content: Any, where: Location | str, whole: bool, check: Callable[[], None] | None) -> Any:
+    """The message in some bytes. Without bytes there is no graph, which is said better than as an error here."""
     if not whole:
-        result = cut(content)
-        if result.pieces:
-            return _parse(result.skeleton, where), result
-    proto = _parse(content, where)
-    forget_pages(content, 0, content.nbytes)
-    return proto, None
+        try:
+            return read(ModelProto, content, check)
+        except Malformed as error:
+            raise _not_a_model(content, where, str(error), isinstance(error, TooDeep)) from error
+    from google.protobuf.message import DecodeError  # sessions do without protobuf
 
-
-def _parse(content: Any, where: Location | str) -> Any:
-    # Without bytes there is no graph, which is said better than as a protobuf error.
     proto = onnx.ModelProto()
     try:
         proto.ParseFromString(content)
     except (DecodeError, ValueError, RuntimeError) as error:
-        raise InvalidProtobuf(
-            "The bytes are not an ONNX model.", where=where, why=_reasons(content, str(error)), fix=_advice(content)
-        ) from error
+        is_deep = "MaxDepth" in str(error) or "recursion" in str(error).lower()
+        raise _not_a_model(content, where, f"protobuf: {error}", is_deep) from error
+    forget_pages(content, 0, content.nbytes)
     return proto
 
 
-def _reasons(content: Any, error: str) -> tuple[str, ...]:
+def _not_a_model(content: Any, where: Location | str, error: str, is_deep: bool) -> InvalidProtobuf:
+    return InvalidProtobuf(
+        "The bytes are not an ONNX model.", where=where, why=_reasons(content, error, is_deep), fix=_advice(content)
+    )
+
+
+def _reasons(content: Any, error: str, is_deep: bool) -> tuple[str, ...]:
     start = bytes(memoryview(content)[:64])
     if start.startswith(_LFS_POINTER):
         return ("the file is a Git LFS pointer: it refers to the model and does not contain it",)
@@ -220,9 +232,9 @@ def _reasons(content: Any, error: str) -> tuple[str, ...]:
         return ("it is a model that was compiled by ort-py",)
     if start[4:8] == _ORT_IDENTIFIER:
         return ("the file is in onnxruntime's own .ort format, which only onnxruntime reads",)
-    if "MaxDepth" in error or "recursion" in error.lower():
-        return (f"protobuf: {error}", "graphs are nested deeper than the 33 levels protobuf can read")
-    return (f"protobuf: {error}", f"{len(content)} bytes, starting with {start[:16]!r}")
+    if is_deep:
+        return (error, "graphs are nested deeper than the 33 levels protobuf can read")
+    return (error, f"{len(content)} bytes, starting with {start[:16]!r}")
 
 
 def _advice(content: Any) -> str:
@@ -241,6 +253,8 @@ def _advice(content: Any) -> str:
 
 def _fingerprint_of(proto: onnx.ModelProto) -> str:
     """Hash of a message; of its parts where it is larger than one serialised message may be."""
+    from google.protobuf.message import EncodeError  # loaded, since there is a message
+
     try:
         return content_hash(proto.SerializeToString(deterministic=True))
     except (EncodeError, ValueError):

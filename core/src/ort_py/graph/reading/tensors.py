@@ -13,10 +13,11 @@ import numpy as np
 
 from ort_py.dtypes import DataType, nbytes_of, numpy_dtype
 from ort_py.errors import InvalidGraph, Location
+from ort_py.files import FileIdentity
 from ort_py.graph.ir import Weight
-from ort_py.graph.reading.cutting import CutModel
 from ort_py.graph.reading.external_data import ExternalFiles
 from ort_py.graph.reading.text import text
+from ort_py.graph.reading.wire import Piece
 from ort_py.graph.weights.paging import forget_pages
 from ort_py.graph.weights.unpack import aligned_empty, unpack
 from ort_py.graph.weights.weight_store import WeightStore
@@ -46,17 +47,29 @@ _FIELD_DTYPES: dict[str, np.dtype[Any]] = {f"{name}_data": np.dtype(kind) for na
 class TensorReader:
     """Reads the tensors of one model.
 
+    Args:
+        content: All bytes of the model; None where no tensor is a piece of them.
+        path: The file that they are of.
+        identity: Identity of that file; None for bytes that a caller gave.
+
     Attributes:
-        cut: Bytes of tensors that the message has placeholders for.
-        found: The weight of each placeholder that was met.
+        found: Where each piece that was met begins, where it ends, and its weight.
     """
 
-    def __init__(self, store: WeightStore, budget: Budget, files: ExternalFiles, cut: CutModel | None = None) -> None:
+    def __init__(
+        self,
+        store: WeightStore,
+        budget: Budget,
+        files: ExternalFiles,
+        content: memoryview | None = None,
+        path: str = "",
+        identity: FileIdentity | None = None,
+    ) -> None:
         self.store = store
         self.budget = budget
         self.files = files
-        self.cut = cut
-        self.found: dict[bytes, ArrayWeight] = {}
+        self.found: dict[int, tuple[int, ArrayWeight]] = {}
+        self._content, self._path, self._identity = content, path, identity
         self._unquestioned = unquestioned_elements(budget.limits)
 
     def weight(self, proto: Any, name: str = "") -> Weight:
@@ -76,27 +89,21 @@ class TensorReader:
         if data_type is DataType.STRING:
             return self._strings(proto, shape, name)
         raw = proto.raw_data
-        piece = self.cut.find(raw) if self.cut is not None else None
-        if piece is not None:
-            return self._cut(raw, piece, data_type, shape, name)
+        if type(raw) is Piece:
+            return self._piece(raw, data_type, shape, name)
         if not raw and not proto.HasField("raw_data"):
             return self._typed(proto, data_type, shape, name)
         _expect_bytes(len(raw), data_type, shape, name)
         return self.store.embedded(raw, data_type, shape)
 
-    def _cut(
-        self,
-        placeholder: bytes,
-        piece: tuple[memoryview, FilePart | None],
-        data_type: DataType,
-        shape: tuple[int, ...],
-        name: str,
-    ) -> Weight:
-        content, source = piece
-        _expect_bytes(content.nbytes, data_type, shape, name)
-        weight = self.found[placeholder] = self.store.embedded(content, data_type, shape, source)
-        assert self.cut is not None
-        forget_pages(self.cut.content, *self.cut.pieces[placeholder])
+    def _piece(self, piece: Piece, data_type: DataType, shape: tuple[int, ...], name: str) -> Weight:
+        _expect_bytes(len(piece), data_type, shape, name)
+        start, stop = piece.start, piece.stop
+        source = None if self._identity is None else FilePart(self._path, self._identity, start, stop)
+        weight = self.store.embedded(piece.content, data_type, shape, source)
+        self.found[start] = stop, weight
+        assert self._content is not None
+        forget_pages(self._content, start, stop)
         return weight
 
     def sparse(self, proto: Any, name: str = "") -> Weight:

@@ -28,7 +28,7 @@ _UNIT_BYTES = 256
 
 
 class Blocks(NamedTuple):
-    """How the weights are claimed.
+    """Blocks in which threads claim the weights.
 
     Attributes:
         columns: Of a block.

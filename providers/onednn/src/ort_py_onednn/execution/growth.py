@@ -82,7 +82,7 @@ class Growth:
 
 
 def growth_of(operations: Iterable[Operation], inputs: Sequence[str], outputs: Sequence[str]) -> Growth | None:
-    """What grows in a region; None where nothing does, or something else reads it too."""
+    """Find the past that grows in a region; None where none does, or something else reads it too."""
     grown: Mapping[str, list[str]] = {"past": [], "bias": [], "present": []}
     others: set[str] = set(outputs)
     for operation in operations:

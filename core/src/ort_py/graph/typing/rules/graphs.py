@@ -93,7 +93,7 @@ class _Graphs:
         return found
 
     def _branches(self, node: Node) -> list[ValueType | None]:
-        """What both branches of an If agree about."""
+        """Join the types that both branches of an If give."""
         if len(node.path) > _DEEPEST:
             raise Uncovered
         branches = branches_of(node)
@@ -150,7 +150,7 @@ def branches_of(node: Node) -> list[Graph]:
 
 
 def joined_types(branches: Sequence[Graph], type_of: Callable[[Value], ValueType | None]) -> list[ValueType | None]:
-    """What branches agree about, for each of their results.
+    """Join the types that branches give to each of their results.
 
     Raises:
         Uncovered: The type of a result is not known, or they contradict each other.

@@ -37,7 +37,7 @@ def _windows(question: Question, sizes: Shape) -> tuple[list[int], list[int], li
 
 
 def _slid(shape: Shape, windows: tuple[list[int], list[int], list[int]]) -> tuple[Dim, ...]:
-    """How often windows fit along each axis."""
+    """Return the number of windows that fit along each axis."""
     reach, strides, pads = windows
     found: list[Dim] = []
     for axis, size in enumerate(shape):
