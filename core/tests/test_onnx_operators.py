@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import onnx
 import pytest
@@ -45,7 +46,7 @@ def test_the_file_has_the_version_of_the_format(written: Path) -> None:
 def test_the_file_has_the_defaults_of_attributes(written: Path) -> None:
     """Numbers, texts and lists as such, tensors as the message that they come in."""
     file = OperatorFile(str(written), LIBRARY)
-    found = {}
+    found: dict[tuple[str, str], Any] = {}
     for op_type, domain in (("Elu", ""), ("Conv", ""), ("Cast", ""), ("LabelEncoder", "ai.onnx.ml")):
         newest = (file.versions(op_type, domain) or [])[-1]
         found |= {(op_type, name): default for name, _, _, _, default in newest.attributes}
