@@ -45,6 +45,23 @@ def test_a_valid_model_gets_its_versions() -> None:
     assert [graph.nodes[0].since_version for graph in node.subgraphs] == [13, 14]
 
 
+@pytest.mark.parametrize("outputs", [[], [""]])
+def test_a_node_without_outputs_is_refused_where_the_first_is_required(outputs: list[str]) -> None:
+    """An unnamed first output beside others is taken, and nodes whose outputs may all be absent are dead code."""
+    helper, x = onnx.helper, onnx.helper.make_tensor_value_info("x", 1, [2, 1, 4])
+    lstm = helper.make_node("LSTM", ["x", "w", "w"], outputs, hidden_size=4)
+    inputs = [x, helper.make_tensor_value_info("w", 1, [1, 16, 4])]
+    values = [helper.make_tensor_value_info("y", 1, None)]
+    top = helper.make_node("MaxPool", ["x"], ["", "y"], kernel_shape=[2])
+    for nodes, lacks in (([lstm, top], False), ([helper.make_node("Relu", ["x"], outputs), top], True)):
+        graph = helper.make_graph(nodes, "g", inputs, values)
+        model = load_model(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8))
+        with pytest.raises(InvalidGraph) if lacks else nullcontext() as caught:
+            validate(model, SchemaRegistry())
+        if caught is not None:
+            assert caught.value.why == ("node 'Relu_0' (Relu): its output 'Y' is missing, and it has no other",)
+
+
 def test_well_known_domains_are_imported_when_used() -> None:
     """onnxruntime knows them without an import; whoever writes the model again must import them."""
     model = load("g (float[2] x) => (float[2] y) { y = ai.onnx.ml.Normalizer(x) }")

@@ -106,6 +106,9 @@ def _count_problems(node: Node, schema: ResolvedSchema) -> Iterator[str]:
             yield f"its input '{formal.name}' (position {position}) is missing"
     if schema.max_outputs is not None and len(node.outputs) > schema.max_outputs:
         yield f"it has {len(node.outputs)} outputs, {schema.op_type} gives at most {schema.max_outputs}"
+    required = next((formal for formal in schema.outputs if not formal.optional and not formal.variadic), None)
+    if required is not None and all(value is None for value in node.outputs):
+        yield f"its output '{required.name}' is missing, and it has no other"
 
 
 def _attribute_problems(node: Node, schema: ResolvedSchema) -> Iterator[str]:
