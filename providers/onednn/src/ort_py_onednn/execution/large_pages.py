@@ -8,12 +8,12 @@ last equally long. It does not know what weights are.
 from __future__ import annotations
 
 import mmap
-import threading
 import weakref
 from typing import Any
 
 import numpy as np
 
+from ort_py.platform.forks import ProcessLock
 from ort_py_onednn.binding.room import leave_room
 
 __all__ = ["aligned", "lasting"]
@@ -29,9 +29,6 @@ _USUAL = 8 << 20
 empty."""
 
 _HUGE: int | None = getattr(mmap, "MADV_HUGEPAGE", None)
-
-_PRIVATE: int = getattr(mmap, "MAP_PRIVATE", 0) | getattr(mmap, "MAP_ANONYMOUS", 0)
-"""Python's default is memory that is shared with forks, to which most systems give no large pages."""
 
 Array = np.ndarray[Any, Any]
 
@@ -64,13 +61,13 @@ class _Blocks:
     """The block that pieces are taken from now."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
+        self._lock = ProcessLock()
         self._small = 0
         self._block: weakref.ref[mmap.mmap] | None = None
         self._next = self._end = 0
 
     def piece(self, nbytes: int) -> Array | None:
-        with self._lock:
+        with self._lock.held():
             if self._small + nbytes <= _USUAL:
                 self._small += nbytes
                 return None
@@ -92,7 +89,9 @@ def _made() -> tuple[mmap.mmap, int]:
     """
     leave_room(_BLOCK + _PAGE)
     try:
-        memory = mmap.mmap(-1, _BLOCK + _PAGE, flags=_PRIVATE)
+        # A copy of nothing is this process's own: by default, a forked child would write into its parent's weights, and
+        # the system has no large pages for memory that processes share.
+        memory = mmap.mmap(-1, _BLOCK + _PAGE, access=mmap.ACCESS_COPY)
     except OSError as error:
         raise MemoryError(str(error)) from error
     start = -np.frombuffer(memory, np.uint8, 1).ctypes.data % _PAGE
