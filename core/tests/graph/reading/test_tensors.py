@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +14,10 @@ from onnx import TensorProto, helper, numpy_helper
 
 from ort_py.dtypes import DataType
 from ort_py.errors import InvalidGraph, LimitError
+from ort_py.graph.reading import onnx_messages
 from ort_py.graph.reading.external_data import ExternalFiles
 from ort_py.graph.reading.tensors import TensorReader
+from ort_py.graph.reading.wire import read
 from ort_py.graph.weights.weight_store import WeightStore
 from ort_py.limits import Budget, Limits
 
@@ -26,6 +29,16 @@ def reader(limits: Limits | None = None, folder: Path | None = None) -> TensorRe
     store, budget = WeightStore(), Budget(limits or Limits())
     return TensorReader(store, budget, ExternalFiles(folder, store, budget))
 
+
+def ours(message: Any) -> Any:
+    """The message as models in files and bytes are read: by our own reader."""
+    return read(getattr(onnx_messages, type(message).__name__), memoryview(message.SerializeToString()))
+
+
+FORMS: tuple[Callable[[Any], Any], ...] = (lambda message: message, ours)
+"""Messages of protobuf, which a caller may give, and our own."""
+
+both_forms = pytest.mark.parametrize("form", FORMS, ids=["protobuf", "ours"])
 
 VALUES: dict[int, Any] = {
     TensorProto.FLOAT: [1.5, -2.0, 3.0],
@@ -55,18 +68,29 @@ VALUES: dict[int, Any] = {
 }
 
 
+@both_forms
 @pytest.mark.parametrize("data_type", VALUES, ids=lambda value: str(DataType(value).onnx_name))
-def test_typed_fields_read_as_onnx_reads_them(data_type: int) -> None:
+def test_typed_fields_read_as_onnx_reads_them(data_type: int, form: Callable[[Any], Any]) -> None:
     """Every type in the field that is made for it; three elements, so that packed types have a remainder."""
     proto = helper.make_tensor("t", data_type, [3, 1], VALUES[data_type])
     assert not proto.raw_data
     expected = numpy_helper.to_array(proto)
-    found = reader().weight(proto)
+    found = reader().weight(form(proto))
     assert found.data_type == data_type
     assert found.shape == (3, 1)
     assert found.array().dtype == expected.dtype
     assert found.array().tobytes() == expected.tobytes()
     assert found.array().ctypes.data % 64 == 0
+
+
+@both_forms
+@pytest.mark.parametrize("data_type", [TensorProto.FLOAT, TensorProto.DOUBLE, TensorProto.INT64, TensorProto.UINT64])
+def test_typed_fields_are_shared_with_raw_data(data_type: int, form: Callable[[Any], Any]) -> None:
+    """One content is one weight, however a file holds it."""
+    tensors, values = reader(), np.array([1, 2, 300], helper.tensor_dtype_to_np_dtype(data_type))
+    typed = tensors.weight(form(helper.make_tensor("a", data_type, [3], values.tolist())))
+    assert tensors.weight(form(numpy_helper.from_array(values, "b"))) is typed
+    np.testing.assert_array_equal(typed.array(), values)
 
 
 def test_raw_data_is_shared_by_content() -> None:
@@ -77,9 +101,10 @@ def test_raw_data_is_shared_by_content() -> None:
     assert first is second
 
 
-def test_strings_are_text_where_they_are_utf8() -> None:
+@both_forms
+def test_strings_are_text_where_they_are_utf8(form: Callable[[Any], Any]) -> None:
     proto = TensorProto(data_type=TensorProto.STRING, dims=[2], string_data=["é".encode(), b"\xff"])
-    assert reader().weight(proto).array().tolist() == ["é", b"\xff"]
+    assert reader().weight(form(proto)).array().tolist() == ["é", b"\xff"]
 
 
 def test_an_empty_tensor_may_have_no_field() -> None:
@@ -88,11 +113,15 @@ def test_an_empty_tensor_may_have_no_field() -> None:
 
 
 def problem(proto: TensorProto, limits: Limits | None = None) -> str:
-    """The text of the InvalidGraph that reading raises."""
-    with pytest.raises(InvalidGraph) as caught:
-        reader(limits).weight(proto)
-    assert "value 't'" in str(caught.value)
-    return str(caught.value)
+    """The text of the InvalidGraph that reading raises, in both forms."""
+    texts = set()
+    for form in FORMS:
+        with pytest.raises(InvalidGraph) as caught:
+            reader(limits).weight(form(proto))
+        assert "value 't'" in str(caught.value)
+        texts.add(str(caught.value))
+    (text,) = texts
+    return text
 
 
 def test_raw_data_of_the_wrong_length_is_refused() -> None:
@@ -166,10 +195,11 @@ def sparse(values: list[float], indices: object, dims: list[int]) -> onnx.Sparse
     )
 
 
+@both_forms
 @pytest.mark.parametrize("indices", [[1, 5], [[0, 1], [1, 2]]])
-def test_sparse_tensors_become_dense(indices: object) -> None:
+def test_sparse_tensors_become_dense(indices: object, form: Callable[[Any], Any]) -> None:
     """Linear indices, or one per dimension."""
-    found = reader().sparse(sparse([2.0, 3.0], indices, [2, 3]))
+    found = reader().sparse(form(sparse([2.0, 3.0], indices, [2, 3])))
     assert found.array().tolist() == [[0, 2, 0], [0, 0, 3]]
 
 

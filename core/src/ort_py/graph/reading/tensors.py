@@ -19,7 +19,7 @@ from ort_py.graph.reading.external_data import ExternalFiles
 from ort_py.graph.reading.text import text
 from ort_py.graph.reading.wire import Piece
 from ort_py.graph.weights.paging import forget_pages
-from ort_py.graph.weights.unpack import aligned_empty, unpack
+from ort_py.graph.weights.unpack import aligned_empty, stored_as_is, unpack
 from ort_py.graph.weights.weight_store import WeightStore
 from ort_py.graph.weights.weights import ArrayWeight, FilePart
 from ort_py.limits import Budget, check_allocation, unquestioned_elements
@@ -154,6 +154,8 @@ class TensorReader:
             wanted = count * (2 if data_type in (DataType.COMPLEX64, DataType.COMPLEX128) else 1)
         if len(entries) != wanted:
             raise _wrong_size(name, data_type, shape, f"{field} has {len(entries)} entries, {wanted} are needed")
+        if type(entries) is np.ndarray and entries.dtype == numpy_dtype(data_type) and stored_as_is(data_type):
+            return self.store.embedded(entries.data.cast("B"), data_type, shape)
         values = np.array(entries, _FIELD_DTYPES[field])
         return self.store.add(_from_field(values, data_type, shape), own=True)
 
