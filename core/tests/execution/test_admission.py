@@ -108,8 +108,15 @@ def test_an_instance_that_compares_what_the_gate_reads_is_not_wrapped() -> None:
     with pytest.raises(KernelInputError, match="12 elements cannot be reshaped to 10"):
         instance.bind([rows(3), np.array([5, 2])], [None])
     assert isinstance(admitted(admissions_of(RESHAPE), Doubling, declines=False), AdmittedInstance)
-    indices = admitted(admissions_of(GATHER), Doubling, declines=False, compared=frozenset({1}))
-    assert isinstance(indices, AdmittedInstance), "indices are compared with their bounds in each run"
+
+
+def test_an_instance_that_compares_what_has_bounds_is_not_wrapped() -> None:
+    """It asks about elements that are new to it, and those that are out of range are refused."""
+    instance = admitted(admissions_of(GATHER), Doubling, declines=False, compared=frozenset({1}))
+    assert isinstance(instance, Doubling)
+    instance.bind([rows(3), np.array([2])], [None])
+    with pytest.raises(KernelInputError, match="out of range"):
+        instance.bind([rows(3), np.array([3])], [None])
 
 
 def test_nothing_is_checked_without_a_gate() -> None:

@@ -98,7 +98,8 @@ class Gate:
 
     def reads_beyond(self, compared: frozenset[int]) -> bool:
         """Return whether equal shapes and equal elements of some inputs are not enough to know that a run is right."""
-        return not (compared.issuperset(self.reads) and self._programs) or any(one.bounds for one in self._programs)
+        bounded = (place for one in self._programs for place, *_ in one.bounds)
+        return not (compared.issuperset((*self.reads, *bounded)) and self._programs)
 
     def admit(self, arrays: Sequence[Any]) -> Admission:
         """Check the shapes of a run, and the elements that decide shapes.

@@ -142,8 +142,9 @@ class RegionInstance(ABC):
         Args:
             inputs: One array an input of the region, in order; the instance must keep what it reads alive.
             outputs: Arrays to write to and to return: C-contiguous, of the output's type, apart from each other and the
-                inputs, of the shape that the last run of these input shapes had. None where the instance makes the
-                array itself; it does so too where the output has another shape this time, because values decide it.
+                inputs (but see `CompiledRegion.inplace`), of the shape that the last run of these input shapes had.
+                None where the instance makes the array itself; it does so too where the output has another shape this
+                time, because values decide it.
 
         Raises:
             RunDeclined: This run is to be answered otherwise.
@@ -198,6 +199,17 @@ class CompiledRegion(ABC):
         inputs that are new to them too. Read once a frame.
         """
         return frozenset()
+
+    @property
+    def inplace(self) -> tuple[tuple[int, int], ...]:
+        """Optional. (place of an input, place of an output) that may be one array of the host, each at most once.
+
+        `RegionInstance.bind` may then be handed the array of the input for the output, where the caller gave one memory
+        for both and nothing else reads the input: a cache, of which a run writes only what is new. The run may still be
+        answered by others after it was declined, so what it has written must not change the answer. Read once, when
+        outputs are bound for the first time.
+        """
+        return ()
 
     def serialize(self) -> bytes | None:
         """Optional. The artifact for the compile cache; None where it cannot be kept.

@@ -62,7 +62,10 @@ class ShapeCheck:
     def required(self, inputs: Sequence[Any]) -> RequiredOutputs:
         """Check inputs that are new to an instance, and return the outputs that the region has to make of them."""
         seen = tuple([np.asarray(inputs[place]).tobytes() for place in self.admissions.gate.reads])
-        return self.outputs_of(self.admit((tuple([array.shape for array in inputs]), seen), inputs))
+        admission = self.admit((tuple([array.shape for array in inputs]), seen), inputs)
+        if admission.bounds:  # of inputs whose elements the instance compares too
+            self.guarded(check_elements, self.admissions.gate, admission, inputs)
+        return self.outputs_of(admission)
 
     def outputs_of(self, admission: Admission) -> RequiredOutputs:
         """The outputs that the region has to make of inputs that were admitted."""

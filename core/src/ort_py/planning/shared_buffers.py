@@ -8,20 +8,16 @@ the same, and shared with nothing else, is for `execution`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 from ort_py.devices import HOST
-from ort_py.planning.plan import ExecutionPlan, KernelStep
+from ort_py.planning.plan import BaseStep, ExecutionPlan, KernelStep, RegionStep
 from ort_py.planning.reuse import AliasClasses
 
 
 def pairs_over_feeds(plan: ExecutionPlan) -> Mapping[int, int]:
     """Slot of the feed that each output of a plan may be written over, by the slot of the output."""
-    steps = [
-        (number, step)
-        for number, step in enumerate(plan.steps)
-        if isinstance(step, KernelStep) and step.inplace and step.device == HOST and (step.into or step.over)
-    ]
+    steps = [(number, step, pairs) for number, step in enumerate(plan.steps) if (pairs := _pairs(step))]
     if not steps:
         return {}
     classes = AliasClasses(plan)
@@ -31,8 +27,8 @@ def pairs_over_feeds(plan: ExecutionPlan) -> Mapping[int, int]:
             feeds.setdefault(classes.of(value.slot), []).append(value.slot)
     results = {output.slot for output in plan.outputs if not output.copy and output.device == HOST}
     found: dict[int, int] = {}
-    for number, step in steps:
-        for slot, made in _pairs(step):
+    for number, step, pairs in steps:
+        for slot, made in pairs:
             group = classes.of(slot)
             if (
                 made in results
@@ -48,7 +44,16 @@ def pairs_over_feeds(plan: ExecutionPlan) -> Mapping[int, int]:
     return found
 
 
-def _pairs(step: KernelStep) -> Iterable[tuple[int, int]]:
-    for position, result in step.inplace:
-        if position < len(step.inputs) and result < len(step.outputs):
-            yield step.inputs[position], step.outputs[result]
+def _pairs(step: BaseStep) -> list[tuple[int, int]]:
+    """Slots of an input and an output of a step that may be one array."""
+    if isinstance(step, KernelStep) and step.device == HOST and (step.into or step.over):
+        places = step.inplace
+    elif isinstance(step, RegionStep) and step.device == HOST:
+        places = step.region.inplace
+    else:
+        return []
+    return [
+        (step.inputs[position], step.outputs[result])
+        for position, result in places
+        if position < len(step.inputs) and result < len(step.outputs)
+    ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ort_py.constraints.scope import Constraint, Dims, NodeScope, Outputs, Unchecked, Violation
-from ort_py.constraints.sizes import Amount, any_of, at_least, divide, equal, product, remainder
+from ort_py.constraints.sizes import Amount, any_of, at_least, choose, divide, equal, largest, product, remainder, smallest
 
 
 def _heads(n: NodeScope, shape: Dims, count: int, what: str) -> Dims:
@@ -129,37 +129,63 @@ def _packed(n: NodeScope) -> Outputs:
 
 
 def _grouped(n: NodeScope) -> Outputs:
-    """com.microsoft.GroupQueryAttention whose lengths are constants: all keys of the past and the operands count."""
-    if not n.has(1) or any(n.has(place) for place in (9, 11, 12, 13)):
-        raise Unchecked("queries, keys and values are packed, or the past has fewer bits")
-    query, key, value = (n.require_rank(place, 3, 3) for place in range(3))
-    groups = n.integer("kv_num_heads")
-    split = _heads(n, query, n.integer("num_heads"), "the query")
-    n.require_same(1, (query[0], query[1], groups * split[3]), "the key")
-    n.require_same(2, key, "the value")
+    """com.microsoft.GroupQueryAttention without what has fewer bits, and without positions or sinks as inputs."""
+    if any(n.has(place) for place in (9, 11, 12, 13)):
+        raise Unchecked("there are positions or sinks, or the past has fewer bits")
+    heads, groups = n.integer("num_heads"), n.integer("kv_num_heads")
+    query = n.require_rank(0, 3, 3)
+    if n.has(1):
+        key, value = n.require_rank(1, 3, 3), n.require_rank(2, 3, 3)
+        split = _heads(n, query, heads, "the query")
+        n.require_same(1, (query[0], query[1], groups * split[3]), "the key")
+        n.require_same(2, key, "the value")
+        new, _ = _heads(n, key, groups, "the key"), _heads(n, value, groups, "the value")
+    else:
+        if heads < 1 or groups < 1:
+            raise Violation(f"there are {heads} heads of queries and {groups} of keys")
+        _, _, rows, size = _heads(n, query, heads + 2 * groups, "the packed query")
+        split, new = (query[0], heads, rows, size), (query[0], groups, rows, size)
     n.require(equal(remainder(split[1], groups), 0), "{} heads of queries for {} of keys", split[1], groups)
-    present, _ = _heads(n, key, groups, "the key"), _heads(n, value, groups, "the value")
+    present = new
     if n.has(3) or n.has(4):
-        present, _ = _behind_past(n, present, present, 3)
-    total, lengths = n.content(6), n.content(5)
-    if not all(isinstance(one, int) for one in (*lengths, *total)):
-        raise Unchecked("the lengths of sequences depend on the run")
-    n.require(equal(present[2], total[0]), "{} keys, of which {} are counted", present[2], total[0])
+        present, _ = _behind_past(n, new, new, 3)
+    total = n.content(6)
     n.require_same(5, (query[0],), "the lengths")
-    for one in lengths:
-        n.require(
-            equal(one + 1, present[2]), "a sequence of {} keys behind the first, where there are {}", one, total[0]
-        )
+    lengths = () if n.tensor(5).constant is None else n.content(5)
+    if lengths and all(isinstance(one, int) for one in (*lengths, *total)):
+        n.require(equal(present[2], total[0]), "{} keys, of which {} are counted", present[2], total[0])
+        for one in lengths:
+            n.require(
+                equal(one + 1, present[2]), "a sequence of {} keys behind the first, where there are {}", one, total[0]
+            )
+        whole = present[2]
+    else:
+        whole = _counted(n, split[2], present[2] - split[2], total)
     if n.has(7):
         n.require(
-            at_least(n.require_rank(7, 2, 2)[0], present[2]), "{} rows of cosines for {} keys", n.shape(7)[0], total[0]
+            at_least(n.require_rank(7, 2, 2)[0], total[0]), "{} rows of cosines for {} keys", n.shape(7)[0], total[0]
         )
         n.require_same(8, n.shape(7), "the sines")
         n.require(at_least(split[3], n.shape(7)[1] * 2), "{} columns of a head, of {} cosines", split[3], n.shape(7)[1])
     if n.has(10):
-        n.spreads_to(10, (query[0], split[1], query[1], present[2]), "the bias of the scores")
-    n.spend(product((*split, present[2])) * 2)
-    return [query, present, present, *(None,) * (n.outputs - 3)][: n.outputs]
+        n.spreads_to(10, (query[0], split[1], query[1], total[0]), "the bias of the scores")
+    n.spend(product((*split, whole)) * 2)
+    present = (present[0], present[1], whole, present[3])
+    return [(query[0], query[1], split[1] * split[3]), present, present, *(None,) * (n.outputs - 3)][: n.outputs]
+
+
+def _counted(n: NodeScope, new: Amount, past: Amount, total: Dims) -> Amount:
+    """Rows of a present whose past may be a buffer, where each run says how many keys there are."""
+    if len(total) != 1:
+        raise Violation(f"{len(total)} numbers say how many keys the longest sequence has")
+    longest = total[0]
+    first = equal(longest, new)
+    n.require(at_least(longest, new), "{} keys, of which {} are new", longest, new)
+    n.require(at_least(past + new, longest), "{} keys of a past of {} rows and {} new ones", longest, past, new)
+    # The last of the new ones stands in the sequence, and the first of them behind the rows of the past that count.
+    last = choose(first, longest, smallest(past + new, longest)) - 1
+    n.require_elements(n.tensor(5), choose(first, 0, new - 1), last, "the last key of a sequence")
+    return largest(past, longest)
 
 
 def _mask(n: NodeScope, query: Dims, key: Dims, place: int = 4) -> None:

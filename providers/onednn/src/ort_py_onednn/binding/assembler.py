@@ -66,6 +66,7 @@ _OPCODES = {
     "vpminsd": (1, 2, 0x39),
     "vxorps": (0, 1, 0x57),
     "vfmadd213ps": (1, 2, 0xA8),
+    "vfmaddsub213ps": (1, 2, 0xA6),
     "vfmadd231ps": (1, 2, 0xB8),
     "vfnmadd231ps": (1, 2, 0xBC),
     "vhaddps": (3, 1, 0x7C),

@@ -116,13 +116,15 @@ class OwnCode:
         arguments, hazards, implementation, is_reference, reach, takes_long: As of a `Primitive`.
         bound: Arguments of the first call that are addresses of buffers, and the codes of these. Those of calls behind
             it are counted on.
-        length: An argument that is a number of rows, which a run may change; None where there is none.
+        length: An argument that is the address of what a run says of its past; None where there is none.
+        grows: What that depends on besides, where there is one; see `execution.growth`.
     """
 
     __slots__ = ("_code", "_count", "_library", "_prepare", "arguments", "implementation")
 
     bound: tuple[tuple[int, int], ...] = ((1, Argument.SRC), (2, Argument.DST))
     length: int | None = None
+    grows: tuple[int, int, int] = (0, 0, 0)
     hazards = Hazards(clamps=False, idle=False, overflows=False, leftovers=False, silent=False)
     is_reference = False
     takes_long = False

@@ -1,10 +1,11 @@
 """Attention to keys and values of the past in machine code for AVX2, whose number each run gives: what a decoder
 computes for a word.
 
-The past and the new keys and values are first copied behind each other, which makes the present. Then each piece of the
-work is eight rows of queries that read the same keys: scores, a softmax, and the mixture of the values. The code takes
-all sizes from a table, so that it serves every model, and the number of past keys from the calls, so that a plan serves
-every word. Comes after `own_code`.
+The past and the new keys and values are copied behind each other, which makes the present; where both are one memory,
+only the new ones are written. Each piece of the work is eight rows of queries that read the same keys: scores, a
+softmax, and the mixture of the values. Queries and new keys may be turned by the angles of their positions first. The
+code takes all sizes from a table, so that it serves every model, and the rows of the past from memory that each run
+fills (`Grown`), so that a plan serves every word. Comes after `own_code`.
 
 A key whose bias is -infinity takes no part, whatever its score. A row that sees no key becomes zeroes; one that sees
 keys whose scores are all -infinity becomes not-a-number, as one with a score of +infinity or not-a-number does.
@@ -26,16 +27,17 @@ from ort_py_onednn.binding.library import Library
 from ort_py_onednn.binding.openmp import allowed
 from ort_py_onednn.binding.own_code import OwnCode, placed, putting
 from ort_py_onednn.binding.past_code import attend_code, copy_code
-from ort_py_onednn.binding.past_table import ROWS, Sizes, Word
+from ort_py_onednn.binding.past_table import ENTRY_BYTES, ROWS, Grown, Sizes, Word
 
 __all__ = ["PastAttention", "has_past_attention"]
 
 _PUTS = (
-    (Argument.SRC, Argument.DST_1, Argument.DST_2),
-    (Argument.WEIGHTS, Argument.WEIGHTS_1, Argument.SRC_1),
-    (Argument.SRC_2, Argument.DST, Argument.BIAS),
-    (Argument.SCRATCHPAD,),
-    (),
+    (Word.QUERY, (Argument.SRC, Argument.DST_1, Argument.DST_2)),
+    (Word.PAST_KEY, (Argument.WEIGHTS, Argument.WEIGHTS_1, Argument.SRC_1)),
+    (Word.NEW_VALUE, (Argument.SRC_2, Argument.DST, Argument.BIAS)),
+    (Word.SCRATCH, (Argument.SCRATCHPAD,)),
+    (Word.COSINES, (Argument.SCALE, Argument.SHIFT)),
+    (Word.GROWN, ()),
 )
 """What the first calls write to the table, three words each, by argument code: the past is `WEIGHTS`, keys first."""
 
@@ -62,8 +64,9 @@ class PastAttention(OwnCode):
     """Attention to a past.
 
     Its arguments are the queries (``SRC``), new keys and values (``SRC_1``, ``SRC_2``), those of the past
-    (``WEIGHTS``, ``WEIGHTS_1``), a bias (``BIAS``), the result (``DST``), all keys and all values (``DST_1``,
-    ``DST_2``), and memory for scores. Layouts of what grows are those of the most past keys that there may be.
+    (``WEIGHTS``, ``WEIGHTS_1``), a bias (``BIAS``), cosines and sines (``SCALE``, ``SHIFT``), the result (``DST``), all
+    keys and all values (``DST_1``, ``DST_2``), and memory for scores. Layouts of what grows are those of the most past
+    keys that there may be.
 
     Args:
         library: The library.
@@ -72,17 +75,18 @@ class PastAttention(OwnCode):
         threads: Threads that may run it.
     """
 
-    __slots__ = ("_sizes", "bound", "length")
+    __slots__ = ("bound", "grows", "length", "sizes")
 
     def __init__(self, library: Library, arguments: Mapping[int, Desc], sizes: Sizes, threads: int) -> None:
-        scratch = Desc.plain((threads, ROWS, sizes.line), F32)
+        scratch = Desc.plain((threads, ROWS, sizes.line + (sizes.size if sizes.pairs else 0)), F32)
         whole = {**arguments, Argument.SCRATCHPAD: scratch}
         super().__init__(library, whole, _codes(library)[2], "own:past:avx2", 1)
-        self._sizes = sizes
+        self.sizes = sizes
+        self.grows = (sizes.batch if sizes.counted else 0, sizes.rows, sizes.positions)
         self.length = _NEXT_CALL * (len(_PUTS) - 1) + 1 if Argument.WEIGHTS in whole else None
         self.bound = tuple(
             (_NEXT_CALL * call + place, code)
-            for call, codes in enumerate(_PUTS)
+            for call, (_, codes) in enumerate(_PUTS)
             for place, code in enumerate(codes, 1)
             if code in whole
         )
@@ -98,9 +102,9 @@ class PastAttention(OwnCode):
 
     def work(self, addresses: Mapping[int, int], threads: int = 1) -> Any:
         """The table."""
-        one = self._sizes
+        one = self.sizes
         rows = one.rows * (one.heads // one.groups)
-        blocks = -(-rows // ROWS)
+        blocks = one.blocks
         words: dict[int, int] = {
             Word.NEW: one.rows,
             Word.GROUP: one.heads // one.groups,
@@ -113,9 +117,18 @@ class PastAttention(OwnCode):
             Word.ALL_ROWS: rows,
             Word.CAUSAL: one.causal,
             Word.SCALE: struct.unpack("<I", struct.pack("<f", one.scale))[0],
-            Word.SLOT_BYTES: 4 * ROWS * one.line,
+            Word.SLOT_BYTES: 4 * ROWS * self.arguments[Argument.SCRATCHPAD].dims[2],
             Word.WHOLE_BYTES: 4 * one.size // 32 * 32,
             Word.BOOLEAN: one.boolean,
+            Word.HALF_BYTES: 4 * one.pairs,
+            Word.NEIGHBOURS: one.neighbours,
+            Word.QUERIES_BEHIND: 4 * ROWS * one.line,
+            Word.ENTRY_BYTES: ENTRY_BYTES if one.counted else 0,
+            Word.TOGETHER: self._together,
+            Word.GIVEN + Grown.HELD: one.most,
+            Word.GIVEN + Grown.LENGTH: one.most + one.rows,
+            Word.GIVEN + Grown.START: one.most,
+            Word.GIVEN + Grown.COUNT: one.most + one.rows,
         }
         for first, name in (
             (Word.QUERY_STEPS, "query"),
@@ -126,10 +139,15 @@ class PastAttention(OwnCode):
         ):
             nbytes = 1 if name == "bias" and one.boolean else 4
             words |= {first + 8 * axis: nbytes * step for axis, step in enumerate(one.steps[name])}
-        table = ffi.new("intptr_t[]", max(Word) // 8 + 1)
+        table = ffi.new("intptr_t[]", max(words) // 8 + 1)
         for place, word in words.items():
             table[place // 8] = word
         return table
+
+    @property
+    def _together(self) -> bool:
+        """Whether no two pieces of work read the same keys: then each makes the present that it reads."""
+        return self.sizes.blocks == 1
 
     def calls(self, addresses: Mapping[int, int], threads: int) -> Sequence[Call]:
         """See `OwnCode`."""
@@ -137,12 +155,12 @@ class PastAttention(OwnCode):
         table = self.work(addresses)
         start = int(ffi.cast("intptr_t", table))
         made: list[Call] = []
-        for number, codes in enumerate(_PUTS):
+        for word, codes in _PUTS:
             values = (*(self._address(code, addresses) for code in codes), 0, 0, 0)[:3]
-            made.append((put, (start + 24 * number, *values), False))
-        made[-1] = (put, (start + Word.PAST, self._sizes.most if self.length else 0, 0, 0), False)
+            made.append((put, (start + word, *values), False))
+        made[-1] = (put, (start + Word.GROWN, start + Word.GIVEN, 0, 0), False)
         threads = allowed(threads) if self._library.threaded else 1
-        for code in (copy, attend):
+        for code in (attend,) if self._together else (copy, attend):
             if threads > 1:
                 made.append((self._library.c.GOMP_parallel, (code, table, threads, 0), False))
             else:

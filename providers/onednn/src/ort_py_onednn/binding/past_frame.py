@@ -13,7 +13,11 @@ __all__ = [
     "AT_CONSTANTS",
     "AT_COUNT",
     "AT_END",
+    "AT_ENTRY",
+    "AT_FIRST",
     "AT_FROM",
+    "AT_GROUP",
+    "AT_HEAD",
     "AT_KEYS",
     "AT_SCRATCH",
     "AT_TO",
@@ -25,6 +29,7 @@ __all__ = [
     "OF_QUERY",
     "OF_RESULT",
     "OF_SCORES",
+    "OF_TURN",
     "SEEN",
     "masked",
 ]
@@ -38,14 +43,19 @@ that are mixed at once and of those before, and the end of the rows."""
 AT_BYTES = At(RSP, 64)
 """Place for the last bytes of a mask."""
 
-LINES = 72
+AT_HEAD, AT_ENTRY, AT_GROUP, AT_FIRST = (At(RSP, place) for place in range(72, 104, 8))
+"""Which keys a piece of work reads, counted over the batch, the entry of the batch, the head of keys in it, and the
+first row."""
+
+LINES = 104
 """Bytes at which the rows of a piece begin."""
 
 LINE_BYTES = 64
 FRAME = LINES + LINE_BYTES * ROWS + 8
 
-OF_QUERY, OF_RESULT, OF_BIAS, SEEN, OF_SCORES = range(0, 40, 8)
-"""Bytes at which a row of a piece has its addresses, and the bytes of the scores that it sees."""
+OF_QUERY, OF_RESULT, OF_BIAS, SEEN, OF_SCORES, OF_TURN = range(0, 48, 8)
+"""Bytes at which a row of a piece has its addresses, the bytes of the scores that it sees, and the bytes in front of
+its cosines."""
 
 
 def masked(a: Assembler, mask: int, ones: Constant) -> None:

@@ -7,7 +7,7 @@ from enum import IntEnum
 
 from ort_py.lazy_dataclass import dataclass
 
-__all__ = ["KEYS", "ROWS", "Sizes", "Word"]
+__all__ = ["ENTRY_BYTES", "KEYS", "ROWS", "Grown", "Sizes", "Word"]
 
 ROWS = 8
 """Rows of queries of a piece of work."""
@@ -32,7 +32,7 @@ class Word(IntEnum):
     SCRATCH = 72
     NEXT_COPY = 80
     NEXT_SLOT = 88
-    PAST = 96
+    GROWN = 96
     NEXT_PIECE = 104
     NEW = 120
     GROUP = 128
@@ -53,6 +53,29 @@ class Word(IntEnum):
     SLOT_BYTES = 328
     WHOLE_BYTES = 336
     BOOLEAN = 344
+    COSINES = 352
+    SINES = 360
+    HALF_BYTES = 376
+    NEIGHBOURS = 384
+    QUERIES_BEHIND = 392
+    ENTRY_BYTES = 400
+    TOGETHER = 408
+    GIVEN = 416
+
+
+class Grown(IntEnum):
+    """Bytes at which `Word.GROWN` points to what a run says of its past: rows that each head has of the past and of the
+    present; and for each entry of the batch, or once for all of them, the rows of the past that count, and those of the
+    present. New rows stand behind the former."""
+
+    HELD = 0
+    LENGTH = 8
+    START = 16
+    COUNT = 24
+
+
+ENTRY_BYTES = 16
+"""Bytes from an entry's numbers in `Grown` to the next one's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +91,10 @@ class Sizes:
         scale: Factor of scores.
         boolean: Whether the bias is one of bytes: 0 where a key is hidden.
         causal: Whether a new row sees only itself and what is before it.
+        pairs: Pairs of numbers that are turned in each head of queries and of new keys; 0 where they are turned already.
+        neighbours: Whether a pair is two neighbours, or one of the first half and one of the second.
+        positions: Rows of the cosines and sines; 0 where nothing is turned.
+        counted: Whether each entry of the batch has a number of keys of its own.
     """
 
     batch: int
@@ -81,8 +108,17 @@ class Sizes:
     scale: float
     causal: bool
     boolean: bool = False
+    pairs: int = 0
+    neighbours: bool = False
+    positions: int = 0
+    counted: bool = False
 
     @property
     def line(self) -> int:
         """Scores that there is place for in a row."""
         return -(-(self.most + self.rows) // KEYS) * KEYS
+
+    @property
+    def blocks(self) -> int:
+        """Pieces of work of a head of keys."""
+        return -(-self.rows * (self.heads // self.groups) // ROWS)

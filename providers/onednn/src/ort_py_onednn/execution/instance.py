@@ -25,7 +25,7 @@ from ort_py_onednn.binding.openmp import prepare
 from ort_py_onednn.binding.room import leave_room
 from ort_py_onednn.execution.crowding import Pace, Team
 from ort_py_onednn.execution.elements import has_buffer, numpy_of
-from ort_py_onednn.execution.growth import Growth, Shapes
+from ort_py_onednn.execution.growth import Growth, Grows, Shapes
 from ort_py_onednn.execution.large_pages import aligned
 from ort_py_onednn.execution.plan import Place, Plan, Step
 from ort_py_onednn.execution.repeat import Repeat
@@ -53,6 +53,8 @@ _WHY = {
 }
 """Reasons for declining a run, by the flag that was raised."""
 
+_CONTRADICT = "its numbers of keys contradict each other, the past, or the angles that there are"
+
 # What each run calls, without looking for it.
 _data, _empty = ffi.from_buffer, np.empty
 
@@ -71,7 +73,8 @@ class _Form:
         opaque: The same for inputs whose arrays do not speak the buffer protocol.
         outputs: (shape, type, whether arrays speak no buffer protocol, words) of each output.
         flags: The processor's flags of a run; None if they are not checked.
-        lengths: Words of `calls` that hold a number of past rows.
+        grown: Memory for what code is told of a run's past, what that depends on besides the run, and the words of
+            `calls` that hold its address.
         restore: Word that holds the caller's number of threads; -1 where there are no threads.
         size: Elements of the inputs.
         judged: Whether it is worth asking how many threads it should take.
@@ -85,9 +88,9 @@ class _Form:
         "calls",
         "entry",
         "flags",
+        "grown",
         "inputs",
         "judged",
-        "lengths",
         "long",
         "opaque",
         "outputs",
@@ -124,7 +127,12 @@ class _Form:
             if buffer.place in {Place.INPUT, Place.OUTPUT}:
                 place = CallList.place(first + number, argument)
                 places.setdefault((buffer.place, buffer.index), []).append(place)
-        self.lengths = tuple(CallList.place(first + number, argument) for number, argument in work.lengths)
+        lengths: dict[Grows, list[int]] = {}
+        for number, argument, kind in work.lengths:
+            lengths.setdefault(kind, []).append(CallList.place(first + number, argument))
+        self.grown = tuple(
+            (ffi.new("intptr_t[]", 2 + 2 * max(1, kind[0])), kind, tuple(words)) for kind, words in lengths.items()
+        )
         titles = ["an array of the run"] * ahead + work.titles
         records = ahead + work.records
         if flags is not None:
@@ -204,6 +212,8 @@ class DnnlInstance(RegionInstance):
         self._threads = max(1, threads)
         self._pace = Pace()
         self._looked_at = region.looked_at
+        self._counts = () if region.growth is None else region.growth.counts
+        self._counted: Sequence[list[int]] = ()
         self._forms: dict[tuple[Shapes, int], _Form] = {}
         self._adapts = self._threads > 1 and not region.steady
         self._arena = _NOTHING
@@ -235,13 +245,19 @@ class DnnlInstance(RegionInstance):
         shapes: Shapes = tuple([array.shape for array in inputs])
         if self._looked_at:
             shapes += tuple([tuple(inputs[number].reshape(-1).tolist()) for number in self._looked_at])
-        if shapes != self._shapes or self._form is None or (self._form.judged and self._turns()):
+        counts = [inputs[number].reshape(-1).tolist() for number in self._counts] if self._counts else ()
+        if (
+            shapes != self._shapes
+            or counts != self._counted
+            or self._form is None
+            or (self._form.judged and self._turns())
+        ):
             growth = self._region.growth
             if growth is None:
                 self._form = self._form_for(shapes, lambda: inputs)
             else:
-                self._form = self._grown(growth, shapes, inputs)
-            self._shapes = shapes
+                self._form = self._grown(growth, shapes, counts, inputs)
+            self._shapes, self._counted = shapes, counts
         form = self._form
         assert form is not None
         if form.long and current_time_check() is not None:
@@ -326,22 +342,37 @@ class DnnlInstance(RegionInstance):
             if form.entry is not None:
                 shape_memory.remove(form.entry)
 
-    def _grown(self, growth: Growth, shapes: Shapes, inputs: Sequence[Any]) -> _Form:
+    def _grown(
+        self, growth: Growth, shapes: Shapes, counts: Sequence[Sequence[int]], inputs: Sequence[Any]
+    ) -> _Form:
         """The form for a run with a past, with the length of that."""
-        held = growth.held(shapes)
+        held = growth.held(shapes, counts)
         if held is None:
+            if counts:
+                raise RunDeclined(_CONTRADICT, early=True)
             return self._form_for(shapes, lambda: inputs)
         whole, rows, more = held
         try:
             form = self._form_for(whole, lambda: growth.stand_ins(inputs, whole))
         except LimitError:  # of as many rows as there may be; those that there are may keep the limit
-            return self._form_for(shapes, lambda: inputs)
+            held = growth.held(shapes, counts, exact=True)
+            assert held is not None, "there is a plan for more rows"
+            exact, rows, more = held
+            form = self._form_for(exact, lambda: growth.stand_ins(inputs, exact))
         words = form.calls.words
-        for word in form.lengths:
-            words[word] = rows
+        for memory, kind, places in form.grown:
+            said = growth.said(rows, counts, kind)
+            if said is None:
+                raise RunDeclined(_CONTRADICT, early=True)
+            memory[0 : len(said)] = said
+            address = int(ffi.cast("intptr_t", memory))
+            for place in places:
+                words[place] = address
         planned, made = form.plan.outputs, list(form.outputs)
         for number in growth.presents:
             made[number] = (growth.made(planned[number], more), *made[number][1:])
+        for number in growth.buffers:
+            made[number] = (growth.buffer(planned[number], rows, counts), *made[number][1:])
         form.outputs = made
         return form
 

@@ -97,7 +97,9 @@ class DnnlRegion(CompiledRegion):
         self.outputs = tuple(value.name for value in view.outputs)
         looked_at = read_while_planning(fused.nodes, fused.known, frozenset(self.inputs))
         self.looked_at = tuple(place for place, name in enumerate(self.inputs) if name in looked_at)
-        self.input_types = tuple(_element(value, looked_at) for value in view.inputs)
+        self.growth = growth_of(fused.operations, self.inputs, self.outputs)
+        counts = {self.inputs[place] for place in self.growth.counts} if self.growth else frozenset()
+        self.input_types = tuple(_element(value, looked_at | counts) for value in view.inputs)
         self.output_types = tuple(_element(value, frozenset(fused.known)) for value in view.outputs)
         self._input_kinds = tuple(_numpy_kind(value) for value in view.inputs)
         self.operations: tuple[Operation, ...] = tuple(fused.operations)
@@ -123,8 +125,9 @@ class DnnlRegion(CompiledRegion):
         self._lock = threading.Lock()
         shapes = [value.shape for value in view.inputs]
         static = all(shape is not None and all(isinstance(dim, int) for dim in shape) for shape in shapes)
-        self._alone = static and not self.looked_at
-        self.growth = None if self._alone else growth_of(self.operations, self.inputs, self.outputs)
+        self._alone = static and not self.looked_at and not counts
+        if self._alone:
+            self.growth = None
         if self._alone:
             with contextlib.suppress(Refused):  # then each run is declined
                 self.plan(tuple(tuple(int(dim) for dim in shape or ()) for shape in shapes), threads)  # type: ignore[arg-type]  # all are int
@@ -133,8 +136,13 @@ class DnnlRegion(CompiledRegion):
 
     @property
     def compared_inputs(self) -> frozenset[int]:
-        """Inputs that plans are made for the elements of."""
-        return frozenset(self.looked_at)
+        """Inputs that plans are made for the elements of, and those that say how long the past is."""
+        return frozenset((*self.looked_at, *(self.growth.counts if self.growth else ())))
+
+    @property
+    def inplace(self) -> tuple[tuple[int, int], ...]:
+        """Pasts in buffers, and the presents behind them: their rows that count are read, and new ones written."""
+        return self.growth.inplace if self.growth else ()
 
     def instantiate(self, frame: FrameResources) -> RegionInstance:
         """A frame's state."""
@@ -190,6 +198,7 @@ class DnnlRegion(CompiledRegion):
         planner = Planner(self.engine.library, self._weights, self._small, threads, self._uses, generation.add)
         planner.alone = self._alone
         planner.looks = self.looks
+        planner.counts = self.growth is not None and bool(self.growth.counts)
         planner.readers = self._readers
         for index, (name, shape) in enumerate(zip(self.inputs, shapes[:count], strict=True)):
             element = self.input_types[index]

@@ -84,14 +84,14 @@ class Work:
         titles: Of each, for errors.
         records: How many calls they are, those that are repeated counted each time.
         bound: Number of each call that is given the address of a buffer itself, the argument, and the buffer.
-        lengths: Number of each call that is given a number of rows, and the argument.
+        lengths: Number of each call that is given what a run says of its past, the argument, and what that depends on.
     """
 
     calls: list[Call | Repeated] = field(default_factory=list)
     titles: list[str] = field(default_factory=list)
     records: int = 0
     bound: list[tuple[int, int, Buffer]] = field(default_factory=list)
-    lengths: list[tuple[int, int]] = field(default_factory=list)
+    lengths: list[tuple[int, int, tuple[int, int, int]]] = field(default_factory=list)
 
     def add(self, call: Call | Repeated, title: str) -> None:
         """Append a call."""
@@ -145,7 +145,7 @@ class _Writer:
             own, buffers = step.primitive, step.buffers
             work.bound += [(work.records, place, buffers[code]) for place, code in own.bound]
             if own.length is not None:
-                work.lengths.append((work.records, own.length))
+                work.lengths.append((work.records, own.length, own.grows))
             self._memories.kept += [buffer.data for buffer in buffers.values()]
             addresses = {code: self._memories.address(buffer) for code, buffer in buffers.items()}
             for one in own.calls(addresses, step.threads):

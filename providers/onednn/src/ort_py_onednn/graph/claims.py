@@ -30,7 +30,7 @@ _BIAS = (
 )
 _NO_CODE = "it has a past, for which there is no code here: it needs AVX2 and float32, and memory that can be executed"
 
-_ATTENTION = ("Attention", "MultiHeadAttention")
+_ATTENTION = ("Attention", "GroupQueryAttention", "MultiHeadAttention")
 
 _OUTSIDE = "it follows from shapes: a region that reads it receives the value"
 
@@ -63,8 +63,9 @@ def capability(
             able.add(node.index)
         else:
             reasons[node.index] = reason
-    refused = _with_past(graph, able, grows=grows)
+    refused, lengths = _with_past(graph, able, grows=grows)
     able -= set(refused)
+    following = {name: index for name, index in following.items() if index not in lengths}
     reasons |= refused
     reasons |= dict.fromkeys(set(following.values()) & set(reasons), _OUTSIDE)
     inside = worth_claiming(graph, able, following, able)
@@ -86,26 +87,36 @@ def capability(
     return Capability(tuple(claims), tuple(refusals))
 
 
-def _with_past(graph: GraphView, able: set[int], *, grows: Callable[[], bool]) -> dict[int, str]:
-    """Why attention to a past stays outside, and what makes the bias of its scores, by node."""
+def _with_past(graph: GraphView, able: set[int], *, grows: Callable[[], bool]) -> tuple[dict[int, str], set[int]]:
+    """Why attention to a past stays outside, and what makes the bias of its scores, by node; and the nodes that its
+    numbers of keys follow from: a region that made these itself would have a plan for each."""
     refused: dict[int, str] = {}
+    lengths: set[int] = set()
+    known: tuple[str, ...] = ()
     for index in sorted(able):
         node = graph.nodes[index]
         if node.op_type not in _ATTENTION:
             continue
-        from ort_py_onednn.graph.support.attention import bias_of, has_present  # few models have it
+        from ort_py_onednn.graph.support.attention import bias_of, has_present, lengths_of  # few models have it
 
         if not has_present(node):
             continue
         if not grows():
             refused[index] = _NO_CODE
             continue
+        counted = lengths_of(node)
+        known = known or counted
+        if counted and counted != known:
+            refused[index] = "it has a past whose number of keys is another one than that of attention before it"
+            continue
+        for name in counted:
+            lengths |= _makers(graph, name)
         makers = _makers(graph, bias_of(node))
         if any(maker in able and is_heavy(graph.nodes[maker]) for maker in makers):
             refused[index] = "its past changes from run to run, and what is added to its scores has a product"
         else:
             refused |= dict.fromkeys(makers & able, _BIAS)
-    return refused
+    return refused, lengths
 
 
 def _makers(graph: GraphView, name: str) -> set[int]:

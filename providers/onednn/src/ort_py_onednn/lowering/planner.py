@@ -38,9 +38,11 @@ class Planner(LayoutPlanner):
 
     Attributes:
         looks: Whether the processor's flags are looked at after a run: no code may lose NaN without raising one.
+        counts: Whether runs say how many keys of a past there are.
     """
 
     looks = True
+    counts = False
 
     def with_posts(
         self,

@@ -77,6 +77,7 @@ _PLACES: Mapping[str, str] = {
     "GlobalAveragePool": "pooling.global_pool",
     "GlobalMaxPool": "pooling.global_pool",
     "GroupNormalization": "normalization.group_normalization",
+    "GroupQueryAttention": "past_attention.grouped_attention",
     "InstanceNormalization": "normalization.group_normalization",
     "LRN": "normalization.local_response",
     "LSTM": "recurrent.recurrent_layer",

@@ -7,13 +7,36 @@ from ort_py.dtypes import DataType
 from ort_py_onednn.graph.decomposition import FIRST
 from ort_py_onednn.graph.support.rule import Rule, Rules, only_float, shape_of, used_outputs, value_name
 
-__all__ = ["PAST", "RULES", "bias_of", "has_present"]
+__all__ = ["PAST", "RULES", "bias_of", "has_present", "lengths_of"]
 
-PAST = {("", "Attention"): 4, ("com.microsoft", "MultiHeadAttention"): 6}
+PAST = {
+    ("", "Attention"): 4,
+    ("com.microsoft", "GroupQueryAttention"): 3,
+    ("com.microsoft", "MultiHeadAttention"): 6,
+}
 """Place of the keys of a past among the inputs; its values stand behind them."""
+
+_BIAS = {"Attention": 3, "MultiHeadAttention": 5}
+
+_COUNTED = "GroupQueryAttention"
+_LENGTHS = (5, 6)
+"""Places of the inputs of `_COUNTED` that say how many keys there are, of each entry and of the longest."""
+
+_PLAIN = {
+    "k_quant_type": "NONE",
+    "local_window_size": -1,
+    "qk_output": 0,
+    "sliding_window_cache": 0,
+    "smooth_softmax": (-1, 0),
+    "softcap": 0.0,
+    "v_quant_type": "NONE",
+}
+"""Attributes of `_COUNTED` that there is code for one value of, or for several."""
 
 _MOVES = frozenset({"Cast", "Expand", "Identity", "Reshape", "Squeeze", "Transpose", "Unsqueeze"})
 _MOST_MOVES = 8
+
+_SIZES = frozenset({"Shape", "Size"})
 
 _SCORES = 3
 """Place of the scores among the outputs, behind the result and the keys and values of past and present."""
@@ -53,7 +76,55 @@ def has_present(node: NodeSpec) -> int:
 
 def bias_of(node: NodeSpec) -> str:
     """Name of what is added to scores, or hides some, where there is a past; ``""`` for nothing."""
-    return value_name(node, 5 if node.domain else 3)
+    place = _BIAS.get(node.op_type)
+    return "" if place is None else value_name(node, place)
+
+
+def lengths_of(node: NodeSpec) -> tuple[str, ...]:
+    """Names of what says in each run how many keys there are; none where that follows from the past."""
+    return tuple(value_name(node, place) for place in _LENGTHS) if node.op_type == _COUNTED else ()
+
+
+def _grouped(node: NodeSpec, graph: GraphView) -> str | None:
+    attributes, first = node.attributes, PAST[node.domain, node.op_type]
+    for name, wanted in _PLAIN.items():
+        given = attributes.get(name)
+        if given is not None and given != wanted and not (isinstance(wanted, tuple) and given in wanted):
+            return f"its {name} is {given!r}"
+    if any(value_name(node, place) for place in range(9, 16)) or used_outputs(node, _SCORES):
+        return "it has positions, a bias, sinks, scales or norms as inputs, or scores as an output"
+    if not value_name(node, first) or not value_name(node, first + 1):
+        return "it has no past"
+    heads, groups = attributes.get("num_heads", 0), attributes.get("kv_num_heads", 0)
+    shapes = [shape_of(node, place) for place in range(3)]
+    packed = not value_name(node, 1)
+    if packed != (not value_name(node, 2)):
+        return "it has only one of keys and values beside its queries"
+    if heads < 1 or groups < 1 or heads % groups:
+        return f"it has {heads} heads of queries for {groups} of keys"
+    counts = (heads + 2 * groups,) if packed else (heads, groups, groups)
+    for shape, count in zip(shapes, counts, strict=False):
+        if len(shape) != 3 or not isinstance(shape[2], int) or shape[2] % count:
+            return "the size of its heads is not known"
+    if attributes.get("do_rotary", 0):
+        tables = [shape_of(node, place) for place in (7, 8)]
+        size = shapes[0][2] // counts[0]  # type: ignore[operator]  # it was looked at above
+        if any(len(table) != 2 or not isinstance(table[1], int) or 2 * table[1] > size for table in tables):
+            return "its tables of cosines and sines do not have known sizes"
+    for name in lengths_of(node):
+        if graph.constant(name) is not None:
+            return "its number of keys is a constant"
+    for place in (first, first + 1):
+        readers = [graph.nodes[index] for index in graph.consumers(value_name(node, place))]
+        if sum(one.op_type not in _SIZES for one in readers) != 1:
+            return "other nodes read its past"
+    return _with_past(node, graph)
+
+
+def _integer_or_float(value: ValueSpec, place: int, is_input: bool) -> str | None:
+    if is_input and place in _LENGTHS and value.data_type is DataType.INT32:
+        return None
+    return only_float(value, place, is_input)
 
 
 def _with_past(node: NodeSpec, graph: GraphView) -> str | None:
@@ -61,9 +132,10 @@ def _with_past(node: NodeSpec, graph: GraphView) -> str | None:
     first = PAST[node.domain, node.op_type]
     for value in (*node.inputs, *node.outputs):
         hides = not node.domain and value is not None and value.data_type is DataType.BOOL
-        if value is not None and value.data_type is not DataType.FLOAT and not hides:
+        counts = value is not None and value.name in lengths_of(node)
+        if value is not None and value.data_type is not DataType.FLOAT and not (hides or counts):
             return f"it has a past, and '{value.name}' is not float32"
-    rows = {shape_of(node, place)[-2] for place in range(2)}
+    rows = {shape_of(node, place)[-2] for place in range(2) if shape_of(node, place)}
     if len({one for one in rows if isinstance(one, int)}) > 1:
         return "it has a past, and more or fewer new keys than queries"
     fed = {value.name for value in graph.inputs}
@@ -168,5 +240,6 @@ def _rotary(node: NodeSpec, graph: GraphView) -> str | None:
 RULES: Rules = {
     ("", "Attention"): Rule(_attention, types=_mask_or_float, heavy=True),
     ("", "RotaryEmbedding"): Rule(_rotary, looked_at=frozenset({3})),
+    ("com.microsoft", "GroupQueryAttention"): Rule(_grouped, types=_integer_or_float, heavy=True),
     ("com.microsoft", "MultiHeadAttention"): Rule(_several_heads, heavy=True),
 }
