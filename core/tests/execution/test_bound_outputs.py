@@ -379,6 +379,11 @@ class _Instance(RegionInstance):
 class _Region(CompiledRegion):
     def __init__(self) -> None:
         self.instance = _Instance()
+        self.pairs: tuple[tuple[int, int], ...] = ()
+
+    @property
+    def inplace(self) -> tuple[tuple[int, int], ...]:
+        return self.pairs
 
     def instantiate(self, frame: FrameResources) -> RegionInstance:
         return self.instance
@@ -411,6 +416,20 @@ def test_a_region_writes_there() -> None:
     runner.run([], {"x": x})
     assert provider.region.instance.given[0] is None
     assert provider.region.instance.given[-1] is None
+
+
+@pytest.mark.parametrize("pairs", [(), ((0, 0),), ((7, 0),)], ids=str)
+def test_a_region_that_may_write_over_its_input(pairs: tuple[tuple[int, int], ...]) -> None:
+    """It is handed the input for the output where it says so, and else the caller copies."""
+    provider = _Compiles()
+    provider.region.pairs = pairs
+    runner, x = runner_of(NEGATIVE, provider), np.full(SIZE, -0.5, np.float32)
+    run_into(runner, x, y=x)
+    (y,) = runner.run([], {"x": x}, runner.writing_to({"y": x}))
+    assert (y is x) == (pairs == ((0, 0),))
+    assert provider.region.instance.given[-1] is (x if y is x else None)
+    np.testing.assert_array_equal(np.abs(y), 0.5)
+    assert y is x or (x == -0.5).all(), "the caller copies"
 
 
 def test_a_region_whose_values_decide_its_shape() -> None:

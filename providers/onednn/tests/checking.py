@@ -242,7 +242,8 @@ class Watch:
         instance._arena[:] = _NONSENSE
         found = call(instance)
         with self._noting():
-            grown = any(one[0] != shape for one, shape in zip(form.outputs, form.plan.outputs, strict=True))
+            shapes = zip(form.outputs, form.plan.outputs, strict=True)
+            grown = bool(instance._counts) or any(one[0] != shape for one, shape in shapes)
             other = _run_apart(instance._region, form.plan, apart, given, grown=grown)
             for number, (one, two) in enumerate(zip(found, other, strict=True)):
                 if one.tobytes() != two.tobytes():
@@ -269,7 +270,7 @@ def _constants(steps: Sequence[Step]) -> list[Buffer]:
 
 def _run_apart(region: Any, plan: Plan, apart: Coalesced, inputs: Sequence[Any], *, grown: bool) -> Sequence[Any]:
     """A run with a fence around each buffer, and around each output that has the size of the plan; `grown` if some have
-    another one."""
+    another one, or a run counts its keys."""
     roots = [place for place in dict.fromkeys(apart.places.values()) if place.place is Place.ARENA and not place.whole]
     end = _FENCE
     fences = []

@@ -11,6 +11,7 @@ from ort_py_onednn.binding.assembler import R8, R9, R10, R11, R12, RAX, RCX, RDI
 
 INSTRUCTIONS: list[tuple[str, Callable[[Assembler], None], str]] = [
     ("vfmadd213ps ymm12, ymm3, ymm14", lambda a: a.do("vfmadd213ps", 12, 3, 14), "c44265a8e6"),
+    ("vfmaddsub213ps ymm0, ymm12, ymm1", lambda a: a.do("vfmaddsub213ps", 0, 12, 1), "c4e21da6c1"),
     ("vdivps ymm6, ymm6, ymm5", lambda a: a.do("vdivps", 6, 6, 5), "c4e14c5ef5"),
     ("vpaddd ymm5, ymm5, ymm3", lambda a: a.do("vpaddd", 5, 5, 3), "c4e155feeb"),
     ("vpslld ymm3, ymm9, 23", lambda a: a.shift_left(3, 9, 23), "c4c16572f117"),

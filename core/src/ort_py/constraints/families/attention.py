@@ -5,7 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ort_py.constraints.scope import Constraint, Dims, NodeScope, Outputs, Unchecked, Violation
-from ort_py.constraints.sizes import Amount, any_of, at_least, choose, divide, equal, largest, product, remainder, smallest
+from ort_py.constraints.sizes import (
+    Amount,
+    any_of,
+    at_least,
+    choose,
+    divide,
+    equal,
+    largest,
+    product,
+    remainder,
+    smallest,
+)
 
 
 def _heads(n: NodeScope, shape: Dims, count: int, what: str) -> Dims:

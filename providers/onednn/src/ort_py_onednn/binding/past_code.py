@@ -220,7 +220,7 @@ def _turn_queries(a: Assembler, constants: Tables) -> None:
 
 
 def _enter_row(a: Assembler) -> None:
-    """Append code that keeps at rsi what row r10 of the queries of these keys reads and writes; rdx gets what it sees."""
+    """Append code that keeps at rsi what row r10 of the queries reads and writes; rdx gets what it sees."""
     a.move(RAX, R10)
     a.divide(At(RBP, Word.GROUP))
     a.move(RBX, RAX)  # the new row

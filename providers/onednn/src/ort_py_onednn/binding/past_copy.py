@@ -6,6 +6,7 @@ front of them, and rows behind them become zeroes. `past_code` says for which he
 
 from __future__ import annotations
 
+from ort_py.light_tuple import NamedTuple
 from ort_py_onednn.binding.assembler import (
     R8,
     R9,
@@ -28,7 +29,6 @@ from ort_py_onednn.binding.assembler import (
 )
 from ort_py_onednn.binding.past_frame import masked
 from ort_py_onednn.binding.past_table import Grown, Word
-from ort_py.light_tuple import NamedTuple
 
 __all__ = ["KEYS_OF", "VALUES_OF", "Side", "Tables", "continue_past", "tables", "turn"]
 

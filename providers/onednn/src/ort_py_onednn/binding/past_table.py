@@ -91,7 +91,7 @@ class Sizes:
         scale: Factor of scores.
         boolean: Whether the bias is one of bytes: 0 where a key is hidden.
         causal: Whether a new row sees only itself and what is before it.
-        pairs: Pairs of numbers that are turned in each head of queries and of new keys; 0 where they are turned already.
+        pairs: Pairs of numbers that are turned in each head of queries and of new keys; 0 where none are.
         neighbours: Whether a pair is two neighbours, or one of the first half and one of the second.
         positions: Rows of the cosines and sines; 0 where nothing is turned.
         counted: Whether each entry of the batch has a number of keys of its own.

@@ -16,7 +16,7 @@ import numpy as np
 from ort_py.lazy_dataclass import dataclass
 from ort_py_onednn.graph.operation import Combine, Operation
 
-__all__ = ["Growth", "Grows", "Shapes", "growth_of"]
+__all__ = ["Grows", "Growth", "Shapes", "growth_of"]
 
 Shapes = tuple[tuple[int, ...], ...]
 
@@ -31,7 +31,7 @@ _GROWING = {"Attention": (3, (4, 5)), "GroupQueryAttention": (None, (3, 4)), "Mu
 """Inputs that grow, by operation: the bias, of which the last axis does, and the past."""
 
 _COUNTED = {"GroupQueryAttention": (5, 6)}
-"""Inputs that say how many keys there are, by operation: the last of each entry, and the number of the longest one's."""
+"""Inputs that say how many keys there are, by operation: the last of each entry, and their number in the longest."""
 
 _ROWS = 2
 """Axis of a past and of a present that counts rows."""

@@ -25,7 +25,7 @@ from ort_py_onednn.binding.openmp import prepare
 from ort_py_onednn.binding.room import leave_room
 from ort_py_onednn.execution.crowding import Pace, Team
 from ort_py_onednn.execution.elements import has_buffer, numpy_of
-from ort_py_onednn.execution.growth import Growth, Grows, Shapes
+from ort_py_onednn.execution.growth import Grows, Growth, Shapes
 from ort_py_onednn.execution.large_pages import aligned
 from ort_py_onednn.execution.plan import Place, Plan, Step
 from ort_py_onednn.execution.repeat import Repeat
@@ -342,9 +342,7 @@ class DnnlInstance(RegionInstance):
             if form.entry is not None:
                 shape_memory.remove(form.entry)
 
-    def _grown(
-        self, growth: Growth, shapes: Shapes, counts: Sequence[Sequence[int]], inputs: Sequence[Any]
-    ) -> _Form:
+    def _grown(self, growth: Growth, shapes: Shapes, counts: Sequence[Sequence[int]], inputs: Sequence[Any]) -> _Form:
         """The form for a run with a past, with the length of that."""
         held = growth.held(shapes, counts)
         if held is None:

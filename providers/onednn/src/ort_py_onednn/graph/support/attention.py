@@ -108,7 +108,7 @@ def _grouped(node: NodeSpec, graph: GraphView) -> str | None:
             return "the size of its heads is not known"
     if attributes.get("do_rotary", 0):
         tables = [shape_of(node, place) for place in (7, 8)]
-        size = shapes[0][2] // counts[0]  # type: ignore[operator]  # it was looked at above
+        size = shapes[0][2] // counts[0]
         if any(len(table) != 2 or not isinstance(table[1], int) or 2 * table[1] > size for table in tables):
             return "its tables of cosines and sines do not have known sizes"
     for name in lengths_of(node):

@@ -13,9 +13,7 @@ from ort_py_onednn.graph.support.rule import Rule, Rules
 __all__ = ["FAMILIES", "is_heavy", "read_while_planning", "refusal"]
 
 FAMILIES: dict[str, str] = {
-    "attention": (
-        "Attention RotaryEmbedding com.microsoft:GroupQueryAttention com.microsoft:MultiHeadAttention"
-    ),
+    "attention": ("Attention RotaryEmbedding com.microsoft:GroupQueryAttention com.microsoft:MultiHeadAttention"),
     "convolution": "Conv ConvTranspose",
     "elementwise": (
         "@Linear Abs Add Celu Clip Div Elu Erf Exp Gelu HardSigmoid HardSwish Identity LeakyRelu Log Max Min Mish Mul "
