@@ -34,17 +34,16 @@ def _decoder(
     *,
     rotary: int | None = 1,
     packed: bool = False,
-    rows: Any = "rows",
-    lengths: str = "ends total",
+    column: bool = False,
     **attributes: Any,
 ) -> bytes:
     """Layers of a projection, attention and a projection; angles are turned in halves (0), neighbours (1), or not."""
     random = np.random.default_rng(1)
     nodes, value = [], "x"
     ends: list[tuple[str, int, tuple[Any, ...]]] = [
-        ("x", TensorProto.FLOAT, ("batch", rows, WIDE)),
-        ("ends", TensorProto.INT32, ("batch",)),
-        ("total", TensorProto.INT32, ()),
+        ("x", TensorProto.FLOAT, ("batch", "rows", WIDE)),
+        ("ends", TensorProto.INT32, ("batch", 1) if column else ("batch",)),
+        ("total", TensorProto.INT32, (1,) if column else ()),
     ]
     results: list[tuple[str, int, tuple[Any, ...]]] = []
     angles = np.outer(np.arange(POSITIONS), 10000.0 ** -(np.arange(SIZE // 2) / SIZE))
@@ -68,7 +67,7 @@ def _decoder(
         nodes += [
             node(
                 "GroupQueryAttention",
-                f"{operands} {past} {lengths}{tables}",
+                f"{operands} {past} ends total{tables}",
                 f"y{layer} {present}",
                 num_heads=HEADS,
                 kv_num_heads=GROUPS,
@@ -79,7 +78,7 @@ def _decoder(
             node("MatMul", f"y{layer} u{layer}", f"o{layer}"),
         ]
         value = f"o{layer}"
-    results.append((value, TensorProto.FLOAT, ("batch", rows, WIDE)))
+    results.append((value, TensorProto.FLOAT, ("batch", "rows", WIDE)))
     inputs, outputs = ([helper.make_tensor_value_info(*one) for one in some] for some in (ends, results))
     held = [numpy_helper.from_array(array, name) for name, array in weights.items()]
     graph = helper.make_graph(nodes, "g", inputs, outputs, held)
@@ -147,6 +146,16 @@ def test_entries_of_different_lengths(ends: tuple[int, int], held: int) -> None:
         assert not session.fallback_report
 
 
+def test_numbers_of_keys_in_a_column() -> None:
+    """Exporters of decoders keep the axis that they sum over."""
+    data = _decoder(1, column=True)
+    feeds = _feeds(7, 1, 2, 1)
+    feeds["ends"], feeds["total"] = feeds["ends"].reshape(2, 1), feeds["total"].reshape(1)
+    with open_session(data) as session:
+        assert {one.provider for one in session.placement.nodes} == {PROVIDER}
+        _agree(session.run(None, feeds), run_plain(data, feeds))
+
+
 def test_a_padded_prompt() -> None:
     data = _decoder(1)
     feeds = _feeds(0, 6, 2, 1) | {"ends": np.array([5, 3], np.int32)}
@@ -203,7 +212,7 @@ def test_a_buffer_that_is_bound_as_input_and_output(plans: list[Any]) -> None:
 @pytest.mark.parametrize("what", [np.nan, np.inf, -np.inf])
 @pytest.mark.parametrize("where", ["x", "pk1", "pv0"])
 def test_values_that_are_no_numbers(where: str, what: float) -> None:
-    """As onnxruntime has them: in one head, or all that follows."""
+    """They spread as in onnxruntime: in one head, or all that follows."""
     data = _decoder(rotary=None)
     feeds = _feeds(5)
     feeds[where][(0,) * (feeds[where].ndim - 2) + (0, 3)] = what

@@ -161,7 +161,8 @@ def _grouped(n: NodeScope) -> Outputs:
     if n.has(3) or n.has(4):
         present, _ = _behind_past(n, new, new, 3)
     total = n.content(6)
-    n.require_same(5, (query[0],), "the lengths")
+    counts = product(n.require_rank(5, 1, 2))
+    n.require(equal(counts, query[0]), "{} lengths of sequences for a batch of {}", counts, query[0])
     lengths = () if n.tensor(5).constant is None else n.content(5)
     if lengths and all(isinstance(one, int) for one in (*lengths, *total)):
         n.require(equal(present[2], total[0]), "{} keys, of which {} are counted", present[2], total[0])
