@@ -1,4 +1,4 @@
-"""What attention writes behind a past, and queries and keys that it turns: buffers, entries that differ, borders."""
+"""Presents of attention, and queries and keys that it turns: buffers, entries that differ, borders."""
 
 from __future__ import annotations
 
@@ -201,7 +201,7 @@ def test_one_piece_of_work_for_a_head_and_several(heads: int, groups: int, rows:
 @pytest.mark.parametrize("starts", [(0,), (8,), (3, 8, 0)])
 @pytest.mark.parametrize("rows", [1, 9])
 def test_a_past_in_a_buffer(starts: tuple[int, ...], rows: int, shared: bool) -> None:
-    """What is behind the new rows stays in the buffer, and is zero in an array of its own."""
+    """Rows behind the new ones stay in the buffer, and are zero in an array of its own."""
     Case(starts, rows=rows, held=20, length=20, shared=shared).check()
 
 
