@@ -156,6 +156,18 @@ def test_numbers_of_keys_in_a_column() -> None:
         _agree(session.run(None, feeds), run_plain(data, feeds))
 
 
+@pytest.mark.parametrize("window", [1, 3, 40, 1000])
+def test_a_local_window(window: int) -> None:
+    """Words and prompts that are longer than it, and shorter."""
+    data = _decoder(local_window_size=window)
+    with watched(), open_session(data) as session:
+        assert {one.provider for one in session.placement.nodes} == {PROVIDER}
+        for past, rows in ((2, 1), (7, 1), (90, 1), (300, 1), (0, 2), (0, 70)):
+            feeds = _feeds(past, rows)
+            _agree(session.run(None, feeds), run_plain(data, feeds))
+        assert not session.fallback_report
+
+
 def test_a_padded_prompt() -> None:
     data = _decoder(1)
     feeds = _feeds(0, 6, 2, 1) | {"ends": np.array([5, 3], np.int32)}
@@ -287,7 +299,6 @@ def test_a_limit_counts_the_keys_that_there_are() -> None:
 @pytest.mark.parametrize(
     ("attributes", "reason"),
     [
-        ({"local_window_size": 4}, "local_window_size is 4"),
         ({"softcap": 2.0}, "softcap is 2.0"),
         ({"smooth_softmax": 1}, "smooth_softmax is 1"),
     ],

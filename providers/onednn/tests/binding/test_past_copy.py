@@ -46,6 +46,7 @@ class Case:
         held: Rows of the past.
         length: Rows of the present.
         pairs: Pairs that are turned.
+        window: Keys that a query sees at most; 0 for all.
         first: Whether the new rows are the first, of which an entry has fewer than there are: so many.
     """
 
@@ -59,6 +60,7 @@ class Case:
     pairs: int = 8
     neighbours: bool = False
     shared: bool = False
+    window: int = 0
     first: tuple[int, ...] = ()
     seed: int = 3
     place: Callable[[Array], Array] = plain
@@ -118,8 +120,12 @@ class Case:
         place = np.arange(self.rows)[:, None]
         for entry, (start, count) in enumerate(zip(self.starts, self.counts, strict=True)):
             at = np.arange(scores.shape[3])
-            scores[entry][:, (at > start + place) | (at >= count)] = -np.inf
+            hidden = (at > start + place) | (at >= count)
+            if self.window:
+                hidden |= at <= start + place - self.window
+            scores[entry][:, hidden] = -np.inf
             values[entry, :, count:] = 0  # what is behind takes no part
+            values[entry, :, : max(0, start + 1 - self.window) if self.window else 0] = 0
         weights = np.exp(scores - scores.max(3, keepdims=True))
         found = weights / weights.sum(3, keepdims=True) @ values
         return np.asarray(found.swapaxes(1, 2).reshape(len(self.starts), self.rows, -1), np.float32)
@@ -146,6 +152,7 @@ class Case:
             neighbours=self.neighbours,
             positions=max(self.starts) + self.rows,
             counted=True,
+            window=self.window,
         )
         arrays = {code: self.place(array) for code, array in self.arrays.items()}
         present = (batch, self.groups, self.length, self.size)
@@ -219,6 +226,27 @@ def test_a_prompt_that_is_padded(count: int) -> None:
     assert_close(result[1], case.exact()[1])
 
 
+@pytest.mark.parametrize("window", [1, 2, 7, 8, 9, 64, 65, 500])
+@pytest.mark.parametrize("rows", [1, 5, 9, 90])
+def test_a_window_of_keys(rows: int, window: int) -> None:
+    """Rows of one piece of work begin at different keys, also where they begin behind those that are mixed at once."""
+    Case((70, 0, 3), 4, 1, rows, held=170, length=170, window=window).check()
+
+
+@pytest.mark.parametrize("rows", [1, 4])
+def test_nothing_in_front_of_the_window_takes_part(rows: int) -> None:
+    """Whatever its number is, also where one row of a piece of work sees what another does not."""
+    case = Case((40,), 4, 1, rows, held=60, length=60, window=3)
+    wanted = case.run()[0]
+    for code in (Argument.WEIGHTS, Argument.WEIGHTS_1):
+        case.arrays[code][:, :, :38] = np.nan
+    np.testing.assert_array_equal(case.run()[0], wanted)
+    case.arrays[Argument.WEIGHTS_1][:, :, 38] = np.nan  # the first row alone sees it
+    found = case.run()[0]
+    assert np.all(np.isnan(found[:, 0]))
+    np.testing.assert_array_equal(found[:, 1:], wanted[:, 1:])
+
+
 @pytest.mark.parametrize("what", [np.nan, np.inf])
 @pytest.mark.parametrize("rows", [1, 4])
 def test_nothing_behind_the_last_key_takes_part(what: float, rows: int) -> None:
@@ -258,8 +286,9 @@ def test_nothing_is_touched_outside(seed: int, threads: int) -> None:
     length = held if shared else max(held, max(starts) + rows)
     pairs = int(random.integers(0, size // 2 + 1))
     heads = groups * int(random.integers(1, 5))
+    window = int(random.choice([0, 0, 1, 5, 40]))
     case = Case(
-        starts, heads, groups, rows, size, held, length, pairs, bool(random.integers(2)), shared, seed=seed,
+        starts, heads, groups, rows, size, held, length, pairs, bool(random.integers(2)), shared, window, seed=seed,
         place=between_pages,
     )  # fmt: skip
     case.check(threads)

@@ -27,7 +27,7 @@ from ort_py_onednn.binding.library import Library
 from ort_py_onednn.binding.openmp import allowed
 from ort_py_onednn.binding.own_code import OwnCode, placed, putting
 from ort_py_onednn.binding.past_code import attend_code, copy_code
-from ort_py_onednn.binding.past_table import ENTRY_BYTES, ROWS, Grown, Sizes, Word
+from ort_py_onednn.binding.past_table import ENTRY_BYTES, ROWS, UNBOUNDED, Grown, Sizes, Word
 
 __all__ = ["PastAttention", "has_past_attention"]
 
@@ -125,6 +125,7 @@ class PastAttention(OwnCode):
             Word.QUERIES_BEHIND: 4 * ROWS * one.line,
             Word.ENTRY_BYTES: ENTRY_BYTES if one.counted else 0,
             Word.TOGETHER: self._together,
+            Word.WINDOW: one.window or UNBOUNDED,
             Word.GIVEN + Grown.HELD: one.most,
             Word.GIVEN + Grown.LENGTH: one.most + one.rows,
             Word.GIVEN + Grown.START: one.most,

@@ -31,6 +31,7 @@ from ort_py_onednn.binding.assembler import (
 from ort_py_onednn.binding.own_code import CLEAR, ENTER, LEAVE
 from ort_py_onednn.binding.past_copy import KEYS_OF, VALUES_OF, Side, Tables, continue_past, tables, turn
 from ort_py_onednn.binding.past_frame import (
+    AT_BASE,
     AT_CONSTANTS,
     AT_COUNT,
     AT_END,
@@ -50,6 +51,7 @@ from ort_py_onednn.binding.past_frame import (
     OF_SCORES,
     OF_TURN,
     SEEN,
+    UNSEEN,
 )
 from ort_py_onednn.binding.past_mixture import mix
 from ort_py_onednn.binding.past_scores import score
@@ -158,21 +160,29 @@ def _enter(a: Assembler) -> None:
     a.move(R14, AT_GROUP)
     a.multiply(R14, At(RBP, Word.GROUP))  # the first head
     a.move(RBX, At(RBP, Word.GROWN))
-    for bytes_of, present, kept in (
-        (Word.KEY_BYTES, Word.PRESENT_KEY, AT_KEYS),
-        (Word.VALUE_BYTES, Word.PRESENT_VALUE, AT_VALUES),
-    ):
-        a.move(RAX, R9)
-        a.multiply(RAX, At(RBX, Grown.LENGTH))
-        a.multiply(RAX, At(RBP, bytes_of))
-        a.add(RAX, At(RBP, present))
-        a.keep(RAX, kept)
+    a.move(R8, R9)
+    a.multiply(R8, At(RBX, Grown.LENGTH))
     a.move(RAX, R11)
     a.multiply(RAX, At(RBP, Word.ENTRY_BYTES))
     a.add(RBX, RAX)
     a.move(R9, At(RBX, Grown.START))
     a.move(R13, At(RBX, Grown.COUNT))
+    a.move(RAX, R10)
+    a.divide(At(RBP, Word.GROUP))
+    a.add(RAX, R9)
+    _first_seen(a)
+    a.keep(RAX, AT_BASE)
+    a.add(R8, RAX)
     a.move(R12, R13)
+    a.subtract(R12, RAX)
+    for bytes_of, present, kept in (
+        (Word.KEY_BYTES, Word.PRESENT_KEY, AT_KEYS),
+        (Word.VALUE_BYTES, Word.PRESENT_VALUE, AT_VALUES),
+    ):
+        a.move(RAX, R8)
+        a.multiply(RAX, At(RBP, bytes_of))
+        a.add(RAX, At(RBP, present))
+        a.keep(RAX, kept)
     a.shift(R12, 2)
     a.keep(R12, AT_COUNT)
     a.add_number(R12, 31)
@@ -237,6 +247,11 @@ def _enter_row(a: Assembler) -> None:
     a.move(RAX, RBX)
     a.multiply(RAX, At(RBP, Word.HALF_BYTES))
     a.keep(RAX, At(RSI, OF_TURN))
+    a.move(RAX, RBX)
+    _first_seen(a)
+    a.subtract(RAX, AT_BASE)
+    a.shift(RAX, 2)
+    a.keep(RAX, At(RSI, UNSEEN))
     a.move(RAX, R13)
     a.subtract(RAX, RBX)
     a.add_number(RAX, -1)  # keys behind it
@@ -249,6 +264,19 @@ def _enter_row(a: Assembler) -> None:
     a.subtract(RDX, RAX)
     a.keep(RDX, At(RSI, SEEN))
     a.keep(RDI, At(RSI, OF_SCORES))
+
+
+def _first_seen(a: Assembler) -> None:
+    """Append code that replaces a position in rax by that of the first key that it sees, of r13 keys; changes rdx."""
+    a.add_number(RAX, 1)
+    a.subtract(RAX, At(RBP, Word.WINDOW))
+    a.set_number(RDX, 0)
+    a.compare_whole(RAX, RDX)
+    a.move_if_at_most(RAX, RDX)
+    a.move(RDX, R13)
+    a.add_number(RDX, -1)
+    a.compare_whole(RDX, RAX)
+    a.move_if_at_most(RAX, RDX)  # positions behind the last key, which have no meaning, see that
 
 
 def _offset(a: Assembler, steps: int) -> None:

@@ -9,6 +9,7 @@ from ort_py_onednn.binding.assembler import R8, RAX, RCX, RSP, Assembler, At, Co
 from ort_py_onednn.binding.past_table import ROWS
 
 __all__ = [
+    "AT_BASE",
     "AT_BYTES",
     "AT_CONSTANTS",
     "AT_COUNT",
@@ -31,6 +32,7 @@ __all__ = [
     "OF_SCORES",
     "OF_TURN",
     "SEEN",
+    "UNSEEN",
     "masked",
 ]
 
@@ -43,19 +45,19 @@ that are mixed at once and of those before, and the end of the rows."""
 AT_BYTES = At(RSP, 64)
 """Place for the last bytes of a mask."""
 
-AT_HEAD, AT_ENTRY, AT_GROUP, AT_FIRST = (At(RSP, place) for place in range(72, 104, 8))
-"""Which keys a piece of work reads, counted over the batch, the entry of the batch, the head of keys in it, and the
-first row."""
+AT_HEAD, AT_ENTRY, AT_GROUP, AT_FIRST, AT_BASE = (At(RSP, place) for place in range(72, 112, 8))
+"""Which keys a piece of work reads, counted over the batch, the entry of the batch, the head of keys in it, the first
+row, and the first key that this row sees."""
 
-LINES = 104
+LINES = 112
 """Bytes at which the rows of a piece begin."""
 
 LINE_BYTES = 64
 FRAME = LINES + LINE_BYTES * ROWS + 8
 
-OF_QUERY, OF_RESULT, OF_BIAS, SEEN, OF_SCORES, OF_TURN = range(0, 48, 8)
-"""Bytes at which a row of a piece has its addresses, the bytes of the scores that it sees, and the bytes in front of
-its cosines."""
+OF_QUERY, OF_RESULT, OF_BIAS, SEEN, OF_SCORES, OF_TURN, UNSEEN = range(0, 56, 8)
+"""Bytes at which a row of a piece has its addresses, the bytes of the scores up to the last that it sees, the bytes in
+front of its cosines, and those of the scores in front of the first that it sees."""
 
 
 def masked(a: Assembler, mask: int, ones: Constant) -> None:

@@ -40,6 +40,7 @@ from ort_py_onednn.binding.past_frame import (
     OF_RESULT,
     OF_SCORES,
     SEEN,
+    UNSEEN,
     masked,
 )
 from ort_py_onednn.binding.past_table import Word
@@ -77,6 +78,9 @@ def mix(a: Assembler, ones: Constant) -> None:
     a.compare_whole(RAX, R11)
     a.move_if_at_most(R11, RAX)
     a.move(R15, AT_FROM)
+    a.move(RAX, At(RDX, UNSEEN))
+    a.compare_whole(R15, RAX)
+    a.move_if_at_most(R15, RAX)
     a.compare_whole(R15, R11)
     unseen = a.jump_if("at least")
     _mix_row(a, ones)
@@ -145,14 +149,18 @@ def _mix_row(a: Assembler, ones: Constant) -> None:
 
 def _if_first(a: Assembler) -> int:
     """Append a jump over what reads the sums so far, where there are none."""
-    a.compare_number(R15, 0)
+    a.compare_whole(R15, At(RDX, UNSEEN))
     return a.jump_if("equal")
 
 
 def _over_keys(a: Assembler, together: int, several: tuple[_Step, int], single: _Step) -> None:
     """Append code that visits the keys that a row sees: rax counts bytes of scores, rsi goes along the values."""
     several_code, count = several
-    a.move(RSI, AT_VALUES)
+    a.move(RSI, R15)
+    a.subtract(RSI, AT_FROM)
+    a.multiply(RSI, RDI)
+    a.shift(RSI, -2)
+    a.add(RSI, AT_VALUES)
     a.add(RSI, RBX)
     a.move(R13, R11)
     a.add_number(R13, -4 * together)

@@ -20,6 +20,7 @@ from ort_py_onednn.binding.past_frame import (
     OF_BIAS,
     OF_SCORES,
     SEEN,
+    UNSEEN,
     masked,
 )
 from ort_py_onednn.binding.past_table import Word
@@ -47,6 +48,14 @@ def weigh(a: Assembler, ones: Constant) -> None:
     a.add_number(RDX, LINES)
     row = a.size
     a.move(RSI, At(RDX, OF_SCORES))
+    a.move(RCX, At(RDX, UNSEEN))
+    a.shift(RCX, -2)
+    a.compare_number(RCX, 0)
+    all_seen = a.jump_if("equal")
+    a.move(RDI, RSI)
+    a.set_number(RAX, -0x800000)  # the bits of -infinity
+    a.digits("f3ab")  # rep stosd
+    a.land(all_seen)
     a.move(RDI, At(RDX, OF_BIAS))
     a.move(R9, At(RDX, SEEN))
     a.move(RCX, R9)

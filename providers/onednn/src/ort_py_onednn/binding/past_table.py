@@ -7,7 +7,7 @@ from enum import IntEnum
 
 from ort_py.lazy_dataclass import dataclass
 
-__all__ = ["ENTRY_BYTES", "KEYS", "ROWS", "Grown", "Sizes", "Word"]
+__all__ = ["ENTRY_BYTES", "KEYS", "ROWS", "UNBOUNDED", "Grown", "Sizes", "Word"]
 
 ROWS = 8
 """Rows of queries of a piece of work."""
@@ -60,7 +60,8 @@ class Word(IntEnum):
     QUERIES_BEHIND = 392
     ENTRY_BYTES = 400
     TOGETHER = 408
-    GIVEN = 416
+    WINDOW = 416
+    GIVEN = 424
 
 
 class Grown(IntEnum):
@@ -73,6 +74,9 @@ class Grown(IntEnum):
     START = 16
     COUNT = 24
 
+
+UNBOUNDED = 1 << 40
+"""Keys of a window that hides none."""
 
 ENTRY_BYTES = 16
 """Bytes from an entry's numbers in `Grown` to the next one's."""
@@ -95,6 +99,7 @@ class Sizes:
         neighbours: Whether a pair is two neighbours, or one of the first half and one of the second.
         positions: Rows of the cosines and sines; 0 where nothing is turned.
         counted: Whether each entry of the batch has a number of keys of its own.
+        window: Keys that a row sees at most, the last ones; 0 for all.
     """
 
     batch: int
@@ -112,6 +117,7 @@ class Sizes:
     neighbours: bool = False
     positions: int = 0
     counted: bool = False
+    window: int = 0
 
     @property
     def line(self) -> int:

@@ -91,7 +91,8 @@ def grouped_attention(planner: Planner, operation: Operation) -> None:
     past = [planner.value(name) for name in inputs[3:5]]
     neighbours = bool(attributes.get("rotary_interleaved", 0))
     parts = _Parts(query, key, value, past, heads, groups, angles, neighbours, counted=True)
-    _attend(planner, operation, parts, attributes.get("scale") or None, causal=bool(attributes.get("causal", 1)))
+    scale, window = attributes.get("scale") or None, max(0, attributes.get("local_window_size", -1))
+    _attend(planner, operation, parts, scale, causal=bool(attributes.get("causal", 1)), window=window)
 
 
 def _attend(
@@ -102,6 +103,7 @@ def _attend(
     bias: str | None = None,
     *,
     causal: bool,
+    window: int = 0,
 ) -> None:
     """Bind the result, and what is made of past and new keys and values."""
     if planner.factor_type != F32 or not has_past_attention(planner.library):
@@ -145,6 +147,7 @@ def _attend(
         parts.neighbours,
         positions,
         parts.counted,
+        window,
     )
     arguments = {code: one.desc for code, one in given.items()}
     made = planner.make_heavy(

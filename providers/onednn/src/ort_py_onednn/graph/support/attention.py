@@ -24,7 +24,6 @@ _LENGTHS = (5, 6)
 
 _PLAIN = {
     "k_quant_type": "NONE",
-    "local_window_size": -1,
     "qk_output": 0,
     "sliding_window_cache": 0,
     "smooth_softmax": (-1, 0),
@@ -91,6 +90,9 @@ def _grouped(node: NodeSpec, graph: GraphView) -> str | None:
         given = attributes.get(name)
         if given is not None and given != wanted and not (isinstance(wanted, tuple) and given in wanted):
             return f"its {name} is {given!r}"
+    window = attributes.get("local_window_size", -1)
+    if window != -1 and (window < 1 or not attributes.get("causal", 1)):
+        return f"its local_window_size is {window}, or it has one and is not causal"
     if any(value_name(node, place) for place in range(9, 16)) or used_outputs(node, _SCORES):
         return "it has positions, a bias, sinks, scales or norms as inputs, or scores as an output"
     if not value_name(node, first) or not value_name(node, first + 1):
