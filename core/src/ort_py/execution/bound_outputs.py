@@ -246,7 +246,7 @@ def _arrays(values: Sequence[Any]) -> list[Any]:
 
 def _is_same(one: _Array, other: Any) -> bool:
     """Return whether two arrays in one piece are one memory with one meaning."""
-    return one.shape == other.shape and one.dtype == other.dtype and _span(one) == _span(other)
+    return one is other or (one.shape == other.shape and one.dtype == other.dtype and _span(one) == _span(other))
 
 
 def _span(array: _Array) -> tuple[int, int]:
@@ -268,7 +268,11 @@ def _overlaps(arrays: Sequence[tuple[int | None, _Array]]) -> tuple[set[int], di
     Returns:
         Slots of arrays that share memory with nothing, and by slot the one feed that others share memory with.
     """
-    ordered = sorted([(*_span(array), place) for place, (_, array) in enumerate(arrays) if array.size])
+    spans: dict[int, tuple[int, int]] = {}
+    for _, array in arrays:
+        if id(array) not in spans:  # most caches are bound as the very array that is fed
+            spans[id(array)] = _span(array)
+    ordered = sorted([(*spans[id(array)], place) for place, (_, array) in enumerate(arrays) if array.size])
     alone: set[int] = set()
     met: dict[int, _Array] = {}
     group: list[int] = []
