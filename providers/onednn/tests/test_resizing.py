@@ -10,7 +10,8 @@ import pytest
 from ort_py_kit.tolerances import assert_close
 from ort_py_onednn.execution.plan import Plan
 from ort_py_onednn.graph.resampling import repeated_places
-from providers.onednn.tests.models import model, node, run_here, run_plain
+from ort_py_onednn.lowering import resizing
+from providers.onednn.tests.models import model, node, open_session, run_here, run_plain
 
 RNG = np.random.default_rng(31)
 
@@ -60,6 +61,19 @@ def test_pictures_of_a_convolution_are_resized_as_they_lie(plans: list[Plan], si
     data = model(nodes, feeds, constants)
     assert_close(run_here(data, feeds)[0], run_plain(data, feeds)[0])
     assert all(len(plan.steps) < 12 for plan in plans)
+
+
+def test_many_copies_of_rows_are_left_to_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sizes that are met in a run may need a step for each row, and planning of many takes minutes: it is declined."""
+    monkeypatch.setattr(resizing, "_MOST_COPIES", 8)
+    feeds = {"x": _f(1, 16, 9, 9), "t": _f(1, 16, 13, 13)}
+    nodes = [node("Relu", "x", "a"), node("Shape", "t", "s"), _resize("a", "y")]
+    with open_session(model(nodes, feeds, dynamic=True)) as session:
+        found = session.run(None, feeds)[0]
+        assert not session.fallback_report
+        assert "declined 1 run(s)" in session.plan
+    rows = np.arange(13) * 9 // 13
+    np.testing.assert_array_equal(found, np.maximum(feeds["x"], 0)[:, :, rows][..., rows])
 
 
 @pytest.mark.parametrize(

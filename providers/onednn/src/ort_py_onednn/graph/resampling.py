@@ -68,7 +68,8 @@ def repeated_places(size: int, places: Places) -> tuple[int, int] | None:
     are no range of it."""
     times = -(-len(places) // max(1, size))
     every = np.repeat(np.arange(size), times)
-    starts = range(len(every) - len(places) + 1)
+    first = times * int(places[0]) if len(places) else 0  # of those that are the same as the first place
+    starts = range(first, min(first + max(1, times), len(every) - len(places) + 1))
     start = next((start for start in starts if np.array_equal(every[start : start + len(places)], places)), None)
     return None if start is None else (times, start)
 

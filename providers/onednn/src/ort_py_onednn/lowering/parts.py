@@ -10,7 +10,7 @@ from ort_py_onednn.binding.constants import Argument
 from ort_py_onednn.binding.descriptors import Desc
 from ort_py_onednn.lowering.planner import Planner, Value
 
-__all__ = ["copy_into", "joined", "part", "picked", "slab", "spread", "stepped"]
+__all__ = ["copy_into", "joined", "part", "picked", "ranges", "slab", "spread", "stepped"]
 
 
 def part(planner: Planner, source: Value, begin: Sequence[int], sizes: Sequence[int]) -> Value:
@@ -95,23 +95,36 @@ def picked(planner: Planner, source: Value, axis: int, places: Sequence[int]) ->
     """The elements at some places along an axis: ranges as they are, one that comes again and again spread."""
     if list(places) == list(range(source.shape[axis])):
         return source
+    pieces: list[Value] = []
+    for first, end, step in ranges(places):
+        if step:
+            pieces.append(stepped(planner, source, axis, places[first], step, end - first))
+        else:
+            one = slab(planner, source, axis, places[first], 1)
+            pieces.append(spread(planner, one, _with(source.shape, axis, end - first)))
+    return pieces[0] if len(pieces) == 1 else joined(planner, pieces, axis)
+
+
+def ranges(places: Sequence[int]) -> list[tuple[int, int, int]]:
+    """Cut places into ranges that are copied at once.
+
+    Returns:
+        For each its first place, the one behind its last, and the step from element to element. That is 0 where one
+        comes again and again, and more than 1 only where there is a single range.
+    """
     steps = {second - first for first, second in pairwise(places)}
     if len(places) == 1 or (len(steps) == 1 and min(steps) > 0):
-        return stepped(planner, source, axis, places[0], min(steps, default=1), len(places))
-    pieces: list[Value] = []
+        return [(0, len(places), min(steps, default=1))]
+    found: list[tuple[int, int, int]] = []
     first = 0
     while first < len(places):
         end = first + 1
         step = places[end] - places[first] if end < len(places) else -1
         while step in {0, 1} and end < len(places) and places[end] - places[end - 1] == step:
             end += 1
-        if step == 0:
-            one = slab(planner, source, axis, places[first], 1)
-            pieces.append(spread(planner, one, _with(source.shape, axis, end - first)))
-        else:
-            pieces.append(slab(planner, source, axis, places[first], end - first))
+        found.append((first, end, min(abs(step), 1)))
         first = end
-    return joined(planner, pieces, axis)
+    return found
 
 
 def copy_into(planner: Planner, source: Value, target: Value) -> None:

@@ -15,10 +15,14 @@ from ort_py_onednn.binding.descriptors import Desc
 from ort_py_onednn.binding.primitive import Primitive, Unimplemented
 from ort_py_onednn.graph.operation import Operation
 from ort_py_onednn.graph.resampling import Places, nearest_places, onednn_places, repeated_places
-from ort_py_onednn.lowering.parts import part, picked
+from ort_py_onednn.lowering.parts import part, picked, ranges
 from ort_py_onednn.lowering.planner import Planner, Value
 
 __all__ = ["resize"]
+
+_MOST_COPIES = 2048
+"""Rows and columns up to which each may be a copy of its own: the plan of so many takes about a second to make, and the
+time grows faster than their number."""
 
 
 def resize(planner: Planner, operation: Operation) -> None:
@@ -55,6 +59,9 @@ def _nearest(planner: Planner, source: Value, dims: tuple[int, ...], places: Map
     larger = _part_of_larger(planner, source, dims, places)
     if larger is not None:
         return larger
+    copies = sum(len(ranges(chosen.tolist())) for chosen in places.values())
+    if copies > _MOST_COPIES:
+        raise Unimplemented(f"Resize of {source.shape} to {dims}: it takes {copies} copies of rows and columns")
     found = source
     for axis, chosen in places.items():
         found = picked(planner, found, axis, chosen.tolist())
