@@ -8,7 +8,9 @@ import numpy as np
 import pytest
 
 import ort_py as ort
+from ort_py_onednn.binding.engine import engine
 from ort_py_onednn.binding.features import has_exact_integers
+from ort_py_onednn.binding.few_bits import has_few_bits
 from ort_py_onednn.lowering import block_quantized
 from ort_py_onednn.lowering.planner import Planner
 from providers.onednn.tests.models import model, node, open_session, run_here
@@ -76,16 +78,17 @@ def test_no_rows_are_no_failure() -> None:
     with open_session(model(nodes, feeds, constants, dynamic=True)) as session:
         assert session.run(None, feeds)[0].shape == (1, 0, 48)
         assert not session.fallback_report
-        # Without exact products of integers, the product is another provider's from the start.
-        assert ("declined 1 run(s)" in session.plan) == has_exact_integers()
+        # Without code for it, the product is another provider's from the start.
+        assert ("declined 1 run(s)" in session.plan) == (has_exact_integers() or has_few_bits(engine().library, 4, 32))
 
 
-@pytest.mark.parametrize(("exact", "level", "here"), [(False, 4, False), (False, 0, True), (True, 4, True)])
+@pytest.mark.parametrize(("able", "level", "here"), [(False, 4, False), (False, 0, True), (True, 4, True)])
 def test_what_stands_beside_products_of_others(
-    monkeypatch: pytest.MonkeyPatch, exact: bool, level: int, here: bool
+    monkeypatch: pytest.MonkeyPatch, able: bool, level: int, here: bool
 ) -> None:
     """A function between products that others may compute in integers is left to them, with the reason."""
-    monkeypatch.setattr("ort_py_onednn.graph.support.quantized.has_exact_integers", lambda: exact)
+    monkeypatch.setattr("ort_py_onednn.graph.support.quantized.has_exact_integers", lambda: able)
+    monkeypatch.setattr("ort_py_onednn.graph.support.quantized.has_few_bits", lambda *_: False)
     constants, _, attributes = _blocks(4, 32, False, 256)
     settings = {"domain": "com.microsoft", "accuracy_level": level, **attributes}
     nodes = [
@@ -104,6 +107,56 @@ def test_what_stands_beside_products_of_others(
     assert (sigmoid.provider == "DnnlExecutionProvider") == here
     if not here:
         assert any("next to a product of weights of few bits" in why for _, why in sigmoid.refusals)
+
+
+@pytest.fixture
+def _inexact(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A CPU whose products of bytes are not exact, and which has AVX2."""
+    if not has_few_bits(engine().library, 4, 32):
+        pytest.skip("the CPU has no AVX2, or the system allows no executable memory")
+    for module in ("graph.support.quantized", "lowering.few_bits", "lowering.block_quantized"):
+        monkeypatch.setattr(f"ort_py_onednn.{module}.has_exact_integers", lambda: False)
+
+
+@pytest.mark.usefixtures("_inexact")
+@pytest.mark.parametrize("level", [0, 4])
+@pytest.mark.parametrize(("bits", "size", "zeros"), [(4, 32, True), (4, 128, False), (8, 64, False), (4, 16, True)])
+@pytest.mark.parametrize(("rows", "columns"), [(1, 256), (3, 48), (17, 50), (40, 256)])
+def test_without_exact_products_of_bytes(
+    bits: int, size: int, zeros: bool, rows: int, columns: int, level: int
+) -> None:
+    """Own code computes any number of rows then, as exactly as float32 at each level, between other operations."""
+    constants, real, attributes = _blocks(bits, size, zeros, columns)
+    rng = np.random.default_rng(17)
+    x = (rng.standard_normal((1, rows, 256)) * np.exp(2 * rng.standard_normal(256))).astype(np.float32)
+    bias, residual = (rng.standard_normal(shape).astype(np.float32) for shape in (columns, (1, rows, columns)))
+    constants["c"] = bias
+    constants.setdefault("z", np.full((columns, -(-256 // size * bits // 8)), 0x88 if bits == 4 else 0x80, np.uint8))
+    nodes = [
+        node("MatMulNBits", "x b s z  c", "p", domain="com.microsoft", accuracy_level=level, **attributes),
+        node("Add", "p r", "y"),
+    ]
+    nodes[0].input[:] = ["x", "b", "s", "z", "", "c"]
+    feeds = {"x": x, "r": residual}
+    (actual,) = run_here(model(nodes, feeds, constants), feeds)
+    exact = x.astype(np.float64) @ real
+    single = x @ real.astype(np.float32)
+    allowed = max(2 * np.abs(single - exact).max(), 2e-6 * np.abs(exact).max())
+    assert np.abs(actual - (exact + bias + residual)).max() <= allowed
+
+
+@pytest.mark.usefixtures("_inexact")
+@pytest.mark.parametrize(("bits", "most"), [(4, 0.5 + 4 / 32), (8, 1 + 4 / 32)])
+def test_words_and_prompts_hold_one_form(bits: int, most: float) -> None:
+    """A session that computes one row and many holds the bits of the weights and their scales, once."""
+    constants, _, attributes = _blocks(bits, 32, False, 512)
+    nodes = [node("MatMulNBits", "x b s", "y", domain="com.microsoft", accuracy_level=4, **attributes)]
+    feeds = [np.ones((1, rows, 256), np.float32) for rows in (1, 5, 70)]
+    with open_session(model(nodes, {"x": feeds[0]}, constants, dynamic=True)) as session:
+        for x in feeds:
+            session.run(None, {"x": x})
+        assert not session.fallback_report
+        assert session.memory_report().packed <= (most + 0.01) * 256 * 512
 
 
 @pytest.mark.usefixtures("needs_exact_integers")

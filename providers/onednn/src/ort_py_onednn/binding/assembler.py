@@ -365,9 +365,9 @@ class Assembler:
         """Append an instruction of two places on 512 bits; see `_WIDE_MOVES`."""
         self._evex(*_WIDE_MOVES[name], register, None, other)
 
-    def wide_shift(self, target: int, source: int, count: int) -> None:
-        """Append vpsrld on 512 bits: zeroes come in from above."""
-        self._evex(1, 1, 0x72, 2, target, source)  # 2 belongs to the opcode
+    def wide_shift(self, way: str, target: int, source: int, count: int) -> None:
+        """Append a shift of words on 512 bits: vpslld to the left, vpsrld to the right, or vpsrad with the sign."""
+        self._evex(1, 1, 0x72, {"right": 2, "signed": 4, "left": 6}[way], target, source)
         self._code.append(count)
 
     def _evex(
@@ -382,13 +382,15 @@ class Assembler:
         spread: bool = False,
         length: int = _512_BITS,
     ) -> None:
-        """Append an instruction with a prefix of four bytes; only the lower sixteen registers have a name here."""
+        """Append an instruction with a prefix of four bytes, which has thirty-two registers."""
         at = second if isinstance(second, At) else None
         base = second if at is None else at.named
         assert isinstance(base, int)
-        extended = (~register >> 3 & 1) << 7 | 1 << 6 | (~base >> 3 & 1) << 5 | 1 << 4
+        upper = 0 if at is not None else base >> 4
+        extended = (~register >> 3 & 1) << 7 | (~upper & 1) << 6 | (~base >> 3 & 1) << 5 | (~register >> 4 & 1) << 4
         source = 0 if first is None else first
-        head = (0x62, extended | table, (~source & 15) << 3 | 1 << 2 | prefix, length | spread << 4 | 1 << 3, opcode)
+        last = length | spread << 4 | (~source >> 4 & 1) << 3
+        head = (0x62, extended | table, (~source & 15) << 3 | 1 << 2 | prefix, last, opcode)
         self._code += bytes((*head, (0xC0 if at is None else 0x80) | (register & 7) << 3 | base & 7))
         if at is not None:
             self._code += _behind(at)
@@ -414,6 +416,11 @@ class Assembler:
     def multiply(self, target: int, source: At | int) -> None:
         """Append imul."""
         self._general(0x0FAF, target, source)
+
+    def take_number(self, register: int, place: At) -> None:
+        """Append lock xadd: memory is increased by a register, which gets what was there before."""
+        self._code.append(0xF0)
+        self._general(0x0FC1, register, place)
 
     def divide(self, divisor: At) -> None:
         """Append cqo and idiv: rax becomes the quotient, rdx the remainder."""

@@ -22,12 +22,19 @@ from ort_py_onednn.binding.primitive import PostOp
 from ort_py_onednn.binding.row_few_bits import COLUMNS, ROW, code, units
 from ort_py_onednn.binding.row_few_bytes import COUNT, TABLE, WorkWords, scratch_bytes
 
-__all__ = ["FewBitsProduct", "has_few_bits", "panels_of"]
+__all__ = ["FLIPS", "ORDERS", "ROUNDING", "FewBitsProduct", "has_few_bits", "panels_of", "rounds_rows"]
 
 _SIZES = 16
 """What the size of a block is a multiple of."""
 
-_FOUR = 4
+FLIPS = {4: 0x88888888, 8: 0x80808080}
+"""The highest bit of each weight of a word, by bits of a weight."""
+
+ORDERS = {4: (0, 2, 4, 6, 1, 3, 5, 7), 8: range(8)}
+"""Places of eight numbers of a row as words of weights have them: of half bytes the lower ones first."""
+
+ROUNDING = 127, 2.0**-119
+"""The largest byte, and the least number that is told from 0."""
 
 
 def panels_of(bits: int, dims: tuple[int, int, int]) -> Desc:
@@ -44,6 +51,11 @@ def panels_of(bits: int, dims: tuple[int, int, int]) -> Desc:
 def has_few_bits(library: Library, bits: int, size: int) -> bool:
     """Return whether there is code for blocks of a size here."""
     return size % _SIZES == 0 and bool(_address(library, bits, size, rounded=False))
+
+
+def rounds_rows(library: Library) -> bool:
+    """Return whether there is code here for rows that may be rounded."""
+    return bool(library.isa & AVX512 and library.isa & AVX512_VNNI)
 
 
 @functools.cache
@@ -69,7 +81,7 @@ class FewBitsProduct(OneRow):
         Unimplemented: More is to be done with the result.
     """
 
-    __slots__ = ("_row_blocks",)
+    __slots__ = ("_bits", "_row_blocks")
 
     def __init__(
         self,
@@ -81,6 +93,7 @@ class FewBitsProduct(OneRow):
         biased: bool,
         posts: Sequence[PostOp],
     ) -> None:
+        self._bits = bits
         self._row_blocks, size, columns = dims
         result = Desc.plain((1, columns))
         arguments = {
@@ -91,7 +104,7 @@ class FewBitsProduct(OneRow):
         if biased:
             arguments[Argument.BIAS] = result
         blocks = Blocks(COLUMNS, self._row_blocks * units(bits, size), 1)
-        rounded = coarse and bits == _FOUR and bool(library.isa & AVX512 and library.isa & AVX512_VNNI)
+        rounded = coarse and rounds_rows(library)
         code = _address(library, bits, size, rounded=rounded)
         name = f"own:row:{bits} bits{' of bytes' if rounded else ''}"
         words = WorkWords.SCRATCH + (-(-scratch_bytes(self._row_blocks, size) // 8) if rounded else 0)
@@ -101,18 +114,20 @@ class FewBitsProduct(OneRow):
         """See `OwnCode`."""
         work = super().work(addresses, threads)
         work[COUNT] = self._row_blocks
-        ffi.memmove(work + TABLE, _CONSTANTS, len(_CONSTANTS))
+        constants = _constants(self._bits)
+        ffi.memmove(work + TABLE, constants, len(constants))
         return work
 
 
-_CONSTANTS = b"".join(
-    (
-        struct.pack("<16f", *range(-8, 8)),
-        struct.pack("<I", 0x88888888) * 8,
-        struct.pack("<I", 0x0F0F0F0F) * 16,
-        struct.pack("<I", 0x7FFFFFFF) * 8,
-        struct.pack("<8I", 0, 2, 4, 6, 1, 3, 5, 7),
-        struct.pack("<2f", 127, 2.0**-119),
+def _constants(bits: int) -> bytes:
+    """Words of the work from `TABLE` on. The least number has a scale that is a normal number, too."""
+    return b"".join(
+        (
+            struct.pack("<16f", *range(-8, 8)),
+            struct.pack("<I", FLIPS[bits]) * 16,
+            struct.pack("<I", 0x0F0F0F0F) * 16,
+            struct.pack("<I", 0x7FFFFFFF) * 8,
+            struct.pack("<8I", *ORDERS[bits]),
+            struct.pack("<2f", *ROUNDING),
+        )
     )
-)
-"""Words of the work from `TABLE` on. The least number has a scale that is a normal number, too."""

@@ -1,11 +1,11 @@
 """Code for products of one row with weights of 4 or 8 bits that have a scale for each block of the row.
 
 Weights lie in panels of 64 columns. A panel has its blocks one behind the other, and a block is the weights of each
-column followed by the scales of the columns. Weights of 4 bits are words with eight numbers of a column, the first one
-lowest, each with 8 added; those of 8 bits are bytes with a sign. They become float32 in registers, so numbers of the
-row are not rounded, and a sum is multiplied with its scale once a block.
+column followed by the scales of the columns. Weights are words with eight numbers of 4 bits of a column, or four of 8
+bits, the first one lowest, each with half of their range added. They become float32 in registers, so numbers of the row
+are not rounded, and a sum is multiplied with its scale once a block.
 
-With AVX-512, four bits choose one of the sixteen numbers in a register, without being cut out of their word. With AVX2,
+With AVX-512, four bits choose one of the sixteen numbers in a register, without being cut out of their word. Otherwise
 a word is shifted twice for each. `row_few_bytes` has a third way for rows that may be rounded to bytes, with VNNI.
 """
 
@@ -19,7 +19,7 @@ from ort_py_onednn.binding.assembler import R8, R9, R10, R11, R12, R13, RCX, RDI
 from ort_py_onednn.binding.row_few_bytes import COUNT, GROUPS, STEPS, SUMS, TABLE, TEMPORARY, TOTALS, WEIGHTS, WorkWords
 from ort_py_onednn.binding.row_frame import MASK, add_row, framed, start_with
 
-__all__ = ["COLUMNS", "ROW", "code", "units"]
+__all__ = ["COLUMNS", "ROW", "code", "read_words", "units", "widen"]
 
 COLUMNS = 64
 """Columns of a panel."""
@@ -58,14 +58,14 @@ def code(bits: int, size: int, *, wide: bool, rounded: bool) -> bytes:
         bits: Of a weight: 4 or 8.
         size: Of a block, a multiple of 16.
         wide: Whether there is AVX-512.
-        rounded: Whether the row may be rounded, weights have 4 bits, and there is VNNI with AVX-512.
+        rounded: Whether the row may be rounded, and there is VNNI with AVX-512.
     """
 
     def exact(a: Assembler) -> None:
         if not wide:
             _panels(a, lambda a: _panel(a, bits, size, a.read, a.write))
             return
-        a.wide_move("read", _TABLE, At(RDI, 8 * TABLE))
+        a.wide_move("read", _TABLE, At(RDI, 8 * (TABLE if bits == _FOUR else WorkWords.FLIP)))
         turn = functools.partial(_wide_turn, bits=bits)
         _panels(a, lambda a: _wide_panel(a, bits, size, _row, _no_sums, turn, _wide_end))
 
@@ -76,11 +76,10 @@ def code(bits: int, size: int, *, wide: bool, rounded: bool) -> bytes:
         other = a.jump_unless_zero(At(RDI, 8 * WorkWords.FLAG))
         row_few_bytes.constants(a)
         begin = functools.partial(row_few_bytes.begin, size=size)
+        turn = functools.partial(row_few_bytes.turn, bits=bits)
         _panels(
             a,
-            lambda a: _wide_panel(
-                a, bits, size, row_few_bytes.row, begin, row_few_bytes.turn, row_few_bytes.end, row_few_bytes.STEP
-            ),
+            lambda a: _wide_panel(a, bits, size, row_few_bytes.row, begin, turn, row_few_bytes.end, row_few_bytes.STEP),
         )
         done = a.jump_always()
         a.land(other)
@@ -98,7 +97,7 @@ def code(bits: int, size: int, *, wide: bool, rounded: bool) -> bytes:
 
         _panel(a, bits, size, read, write)
 
-    before = functools.partial(row_few_bytes.round_row, size=size) if rounded else None
+    before = functools.partial(row_few_bytes.round_row, bits=bits, size=size) if rounded else None
     return framed(COLUMNS, whole, part, before)
 
 
@@ -143,10 +142,8 @@ def _panel(a: Assembler, bits: int, size: int, read: Moves, write: Moves) -> Non
         again = _turns_begin(a, size)
         if not half:
             _fetch(a, bits)
-        if bits == _FOUR:
-            _four_bits(a, columns)
-        else:
-            _eight_bits(a, columns // 4)
+        for word in range(bits // _FOUR):
+            _words(a, bits, word, columns)
         _turns_end(a, again, bits, 4 * STEPS)
         for one in range(GROUPS):
             a.read(TEMPORARY, At(R11, columns + 32 * one))
@@ -158,32 +155,39 @@ def _panel(a: Assembler, bits: int, size: int, read: Moves, write: Moves) -> Non
     a.move(R8, R11)
 
 
-def _four_bits(a: Assembler, columns: int) -> None:
-    """Append code for eight numbers of the row and the words of 32 columns, `columns` bytes behind r11."""
+def _words(a: Assembler, bits: int, word: int, columns: int) -> None:
+    """Append code for the numbers of the row that a word of 32 columns has weights for.
+
+    Args:
+        a: The code.
+        bits: As of `code`.
+        word: Which one of a turn: it is that many rows of words behind r11.
+        columns: Bytes of the columns in front.
+    """
+    read_words(a, bits, word, columns)
+    together = 32 // bits
+    for step in range(together):
+        a.spread(_FACTOR, At(RSI, 4 * (together * word + step)))
+        for one in range(GROUPS):
+            temporary = TEMPORARY + one % 2
+            widen(a, bits, step, temporary, WEIGHTS + one)
+            a.do("vfmadd231ps", SUMS + one, temporary, _FACTOR)
+
+
+def read_words(a: Assembler, bits: int, word: int, columns: int) -> None:
+    """Append code that reads words of 32 columns at r11 as numbers with a sign; arguments are those of `_words`."""
     for one in range(GROUPS):
-        a.read(WEIGHTS + one, At(R11, columns + 32 * one))
-        a.do("vxorps", WEIGHTS + one, WEIGHTS + one, At(RDI, 8 * WorkWords.FLIP))  # numbers with a sign
-    for step in range(STEPS):
-        a.spread(_FACTOR, At(RSI, 4 * step))
-        above = 32 - _FOUR * (step + 1)
-        for one in range(GROUPS):
-            temporary = TEMPORARY + one % 2
-            if above:
-                a.shift_left(temporary, WEIGHTS + one, above)
-            a.shift_right(temporary, temporary if above else WEIGHTS + one, 32 - _FOUR)
-            a.change("vcvtdq2ps", temporary, temporary)
-            a.do("vfmadd231ps", SUMS + one, temporary, _FACTOR)
+        a.read(WEIGHTS + one, At(R11, ROW * word + columns + 32 * one))
+        a.do("vxorps", WEIGHTS + one, WEIGHTS + one, At(RDI, 8 * WorkWords.FLIP))
 
 
-def _eight_bits(a: Assembler, columns: int) -> None:
-    """Append code for eight numbers of the row and the bytes of 32 columns, `columns` bytes behind r11."""
-    for step in range(STEPS):
-        a.spread(_FACTOR, At(RSI, 4 * step))
-        for one in range(GROUPS):
-            temporary = TEMPORARY + one % 2
-            a.widen(temporary, At(R11, COLUMNS * step + columns + 8 * one))
-            a.change("vcvtdq2ps", temporary, temporary)
-            a.do("vfmadd231ps", SUMS + one, temporary, _FACTOR)
+def widen(a: Assembler, bits: int, step: int, target: int, words: int) -> None:
+    """Append code that makes float32 of the weights of a step of words with a sign."""
+    above = 32 - bits * (step + 1)
+    if above:
+        a.shift_left(target, words, above)
+    a.shift_right(target, target if above else words, 32 - bits)
+    a.change("vcvtdq2ps", target, target)
 
 
 def _wide_panel(
@@ -237,20 +241,26 @@ def _no_sums(a: Assembler) -> None:
 
 
 def _wide_turn(a: Assembler, bits: int) -> None:
-    if bits == _FOUR:
+    for word in range(bits // _FOUR):
         for one in range(GROUPS):
-            a.wide_move("read", WEIGHTS + one, At(R11, 64 * one))
-    for step in range(STEPS):
-        for one in range(GROUPS):
-            temporary = TEMPORARY + one % 2
-            if bits == _FOUR:
-                a.wide("vpermps", temporary, WEIGHTS + one, _TABLE)
-            else:
-                a.wide_move("widen", temporary, At(R11, COLUMNS * step + 16 * one))
-                a.wide_move("vcvtdq2ps", temporary, temporary)
-            a.wide("vfmadd231ps", SUMS + one, temporary, At(RSI, 4 * step), spread=True)
-            if bits == _FOUR and step + 1 < STEPS:
-                a.wide_shift(WEIGHTS + one, WEIGHTS + one, _FOUR)
+            a.wide_move("read", WEIGHTS + one, At(R11, ROW * word + 64 * one))
+            if bits != _FOUR:
+                a.wide("vpxord", WEIGHTS + one, WEIGHTS + one, _TABLE)
+        together = 32 // bits
+        for step in range(together):
+            for one in range(GROUPS):
+                temporary = TEMPORARY + one % 2
+                if bits == _FOUR:
+                    a.wide("vpermps", temporary, WEIGHTS + one, _TABLE)
+                else:
+                    above = 32 - bits * (step + 1)
+                    if above:
+                        a.wide_shift("left", temporary, WEIGHTS + one, above)
+                    a.wide_shift("signed", temporary, temporary if above else WEIGHTS + one, 32 - bits)
+                    a.wide_move("vcvtdq2ps", temporary, temporary)
+                a.wide("vfmadd231ps", SUMS + one, temporary, At(RSI, 4 * (together * word + step)), spread=True)
+                if bits == _FOUR and step + 1 < STEPS:
+                    a.wide_shift("right", WEIGHTS + one, WEIGHTS + one, _FOUR)
 
 
 def _wide_end(a: Assembler) -> None:

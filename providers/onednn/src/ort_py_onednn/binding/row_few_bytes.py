@@ -1,4 +1,4 @@
-"""Parts of the code for products of a row that is rounded to bytes, with weights of 4 bits and VNNI.
+"""Parts of the code for products of a row that is rounded to bytes, with weights of 4 or 8 bits and VNNI.
 
 Each block of the row becomes bytes, relative to its largest number: accuracy level 4 allows that. Four products of
 bytes are one instruction then, and weights are read as fast as memory gives them. Every thread rounds the whole row,
@@ -53,17 +53,17 @@ class WorkWords:
     """Further words of the work.
 
     Attributes:
-        FLIP: The highest of each four bits, eight times.
+        FLIP: The highest bit of each weight, in sixteen words.
         LOW: The lower half of each byte, sixteen times.
         SIGNLESS: All bits of a number but its sign, eight times.
-        ORDER: The order in which a word has its numbers, as half bytes: those with even places, those with odd ones.
+        ORDER: The order in which words have numbers: of half bytes those with even places, then those with odd ones.
         NUMBERS: The largest byte, and the least number that is told from 0, of float32.
         FLAG: Whether a number of the row is not finite.
         SCRATCH: The row as bytes; see `scratch_bytes`.
     """
 
     FLIP = WORDS + 9
-    LOW = FLIP + 4
+    LOW = FLIP + 8
     SIGNLESS = LOW + 8
     ORDER = SIGNLESS + 4
     NUMBERS = ORDER + 4
@@ -71,10 +71,11 @@ class WorkWords:
     SCRATCH = FLAG + 1
 
 
+_EIGHT = 8
 _LOW = 14
 _SCALE, _OFFSET = 0, 4
-"""Places of numbers behind a block's bytes: its scale, and minus eight times the sum of its bytes, since weights have 8
-added to them."""
+"""Places of numbers behind a block's bytes: its scale, and minus the sum of its bytes times what weights have added to
+them: 8 or 128."""
 
 _BEHIND = 8
 
@@ -88,11 +89,12 @@ def scratch_bytes(count: int, size: int) -> int:
     return count * (size + _BEHIND)
 
 
-def round_row(a: Assembler, size: int) -> None:
+def round_row(a: Assembler, bits: int, size: int) -> None:
     """Append code that rounds the row, with the work in rdi. It changes all registers but that.
 
     Args:
         a: The code.
+        bits: Of a weight: 4 or 8.
         size: Of a block, a multiple of 16.
     """
     a.move(RSI, At(RDI))
@@ -134,7 +136,7 @@ def round_row(a: Assembler, size: int) -> None:
     a.add_number(R11, STEP)
     _again(a, again)
     a.fold("vpaddd", _SUM, _ROUND)
-    a.shift_left(_SUM, _SUM, 3)
+    a.shift_left(_SUM, _SUM, bits - 1)
     a.do("vpsubd", _SUM, _ZERO, _SUM)
     a.half("write4", _LARGEST, At(R11, _SCALE))
     a.half("write4", _SUM, At(R11, _OFFSET))
@@ -161,13 +163,17 @@ def begin(a: Assembler, size: int) -> None:
         a.wide_move("spread", SUMS + one, At(RSI, size + _OFFSET))
 
 
-def turn(a: Assembler) -> None:
+def turn(a: Assembler, bits: int) -> None:
     """Append code that adds the products of eight numbers of the row and of the words of 64 columns."""
     for one in range(GROUPS):
-        a.wide_move("read", WEIGHTS + one, At(R11, 64 * one))
-        a.wide("vpandd", TEMPORARY, WEIGHTS + one, _LOW)
-        a.wide_shift(TEMPORARY + 1, WEIGHTS + one, 4)
-        a.wide("vpandd", TEMPORARY + 1, TEMPORARY + 1, _LOW)
+        if bits == _EIGHT:
+            for word in range(2):
+                a.wide_move("read", TEMPORARY + word, At(R11, 256 * word + 64 * one))
+        else:
+            a.wide_move("read", WEIGHTS + one, At(R11, 64 * one))
+            a.wide("vpandd", TEMPORARY, WEIGHTS + one, _LOW)
+            a.wide_shift("right", TEMPORARY + 1, WEIGHTS + one, 4)
+            a.wide("vpandd", TEMPORARY + 1, TEMPORARY + 1, _LOW)
         a.wide("vpdpbusd", SUMS + one, TEMPORARY, At(RSI), spread=True)
         a.wide("vpdpbusd", SUMS + one, TEMPORARY + 1, At(RSI, 4), spread=True)
 

@@ -17,12 +17,8 @@ __all__ = ["panels", "weights_of"]
 
 Array: TypeAlias = np.ndarray[Any, Any]
 
-_FOUR = 4
-_TOGETHER = 8
-"""Weights of four bits in a word."""
-
-_ADDED = np.int8(8)
-"""What is added to a weight of four bits."""
+_WORD = 32
+"""Bits of a word, in which a column has its weights one above the other."""
 
 
 def panels(weights: Array, scales: Array, bits: int) -> Array:
@@ -42,14 +38,12 @@ def panels(weights: Array, scales: Array, bits: int) -> Array:
     made = lasting(number * count * units(bits, size) * ROW)
     rows = made.reshape(number, count, units(bits, size), ROW)
     whole, factors = np.pad(weights, behind), np.pad(scales, behind)
-    if bits == _FOUR:
-        words: Array = np.zeros((count, size // _TOGETHER, number * COLUMNS), np.uint32)
-        for place in range(_TOGETHER):
-            words |= (whole[:, place::_TOGETHER] + _ADDED).astype(np.uint32) << np.uint32(_FOUR * place)
-        whole = words.view(np.int8)
-    inner = whole.shape[-1] // number
-    body = whole.reshape(count, -1, number, inner).transpose(2, 0, 1, 3)
-    rows[:, :, :-1].view(np.int8).reshape(body.shape)[...] = body
+    together = _WORD // bits
+    words: Array = np.zeros((count, size // together, number * COLUMNS), np.uint32)
+    added = np.uint8(1 << (bits - 1))
+    for place in range(together):
+        words |= (whole[:, place::together].view(np.uint8) + added).astype(np.uint32) << np.uint32(bits * place)
+    rows[:, :, :-1].view(np.uint32)[...] = words.reshape(count, -1, number, COLUMNS).transpose(2, 0, 1, 3)
     rows[:, :, -1].view(np.float32)[...] = factors.reshape(count, number, COLUMNS).transpose(1, 0, 2)
     return made
 
@@ -65,12 +59,12 @@ def weights_of(data: Array, dims: tuple[int, int, int], bits: int) -> Array:
     count, size, columns = dims
     number = -(-columns // COLUMNS)
     body = data.reshape(number, count, units(bits, size), ROW)[:, :, :-1]
-    if bits != _FOUR:
-        rows = body.reshape(number, count, size, COLUMNS).view(np.int8)
-        return np.ascontiguousarray(rows.transpose(1, 2, 0, 3).reshape(count, size, -1)[..., :columns])
-    words = body.reshape(number, count, size // _TOGETHER, ROW).view(np.uint32)
+    together = _WORD // bits
+    words = body.view(np.uint32)
     found: Array = np.empty((count, size, columns), np.int8)
-    flat = words.transpose(1, 2, 0, 3).reshape(count, size // _TOGETHER, -1)[..., :columns]
-    for place in range(_TOGETHER):
-        found[:, place::_TOGETHER] = (flat >> np.uint32(_FOUR * place) & np.uint32(15)).astype(np.int8) - _ADDED
+    flat = words.transpose(1, 2, 0, 3).reshape(count, size // together, -1)[..., :columns]
+    least, mask = np.uint8(1 << (bits - 1)), np.uint32((1 << bits) - 1)
+    for place in range(together):
+        numbers = (flat >> np.uint32(bits * place) & mask).astype(np.uint8) - least
+        found[:, place::together] = numbers.view(np.int8)
     return found

@@ -31,12 +31,13 @@ from ort_py_onednn.binding.constants import (
     Eltwise,
 )
 from ort_py_onednn.binding.descriptors import Desc
+from ort_py_onednn.binding.features import has_exact_integers
 from ort_py_onednn.binding.primitive import Function, Operand, PostOp, Primitive, Unimplemented
 from ort_py_onednn.execution.plan import Buffer, Place
 from ort_py_onednn.graph.functions import linear
 from ort_py_onednn.graph.operation import Combine, Operation, Post
 from ort_py_onednn.lowering import block_panels, products
-from ort_py_onednn.lowering.few_bits import row_product
+from ort_py_onednn.lowering.few_bits import few_bits_product
 from ort_py_onednn.lowering.parts import copy_into
 from ort_py_onednn.lowering.planner import Planner, Value
 from ort_py_onednn.lowering.quantized import written
@@ -90,11 +91,11 @@ def block_product(planner: Planner, operation: Operation) -> None:
     rows = math.prod(source.shape[:-1])
     if not rows:
         raise Unimplemented("there are no rows")
-    if rows == 1 and (found := row_product(planner, operation, source, posts)) is not None:
+    if (found := few_bits_product(planner, operation, source, posts)) is not None:
         planner.bind(operation.outputs[0], found)
         return
     coarse = bool(operation.attributes["coarse"])
-    if rows > _most(size, coarse):
+    if rows > _most(size, coarse) or not has_exact_integers():
         real = block_panels.dequantized(planner, weights, scales)
         name = f"{operation.name}:weights"
         planner.alias(name, real, operation.inputs[0] or "")

@@ -1,6 +1,7 @@
-"""MatMulNBits of one row: the product with panels of few bits in machine code.
+"""MatMulNBits with panels of few bits in machine code: of one row, and of several where oneDNN has nothing better.
 
-`block_quantized` has products of several rows, and of one row where there is no such code.
+That is the case where the CPU has no exact products of bytes. `block_quantized` has the other products of several rows,
+and those of one row where there is no such code.
 """
 
 from __future__ import annotations
@@ -11,7 +12,10 @@ from functools import partial
 
 from ort_py_onednn.binding.constants import F32, Argument
 from ort_py_onednn.binding.descriptors import Desc
+from ort_py_onednn.binding.features import has_exact_integers
 from ort_py_onednn.binding.few_bits import FewBitsProduct, has_few_bits, panels_of
+from ort_py_onednn.binding.few_bits_rows import FewBitsRows
+from ort_py_onednn.binding.own_code import OwnCode
 from ort_py_onednn.binding.primitive import PostOp
 from ort_py_onednn.execution.few_bits_panels import panels, weights_of
 from ort_py_onednn.execution.plan import Buffer, Place
@@ -19,43 +23,48 @@ from ort_py_onednn.graph.operation import Operation, Post
 from ort_py_onednn.lowering.planner import Planner, Value
 from ort_py_onednn.lowering.products import bias_of, flattened
 
-__all__ = ["row_product"]
+__all__ = ["few_bits_product"]
 
 _BYTES = 8
 
 
-def row_product(planner: Planner, operation: Operation, source: Value, posts: Sequence[Post]) -> Value | None:
-    """The product of one row and what is done with it; None where there is no code for it.
+def few_bits_product(planner: Planner, operation: Operation, source: Value, posts: Sequence[Post]) -> Value | None:
+    """The product and what is done with it; None where there is no code for it.
 
     Args:
         planner: The planner.
         operation: The operation, whose second and third inputs are constants: (blocks, size, N) int8, (blocks, 1, N).
-        source: The row, plain, of float32.
+        source: The rows, plain, of float32.
         posts: What is done with the product.
     """
     weights, scales = (planner.value(name) for name in operation.inputs[1:3])
     count, size, columns = weights.dims
     dims = count, size, columns
+    rows = math.prod(source.shape[:-1])
     bits, coarse = int(operation.attributes["bits"]), bool(operation.attributes["coarse"])
+    alone = not has_exact_integers()  # then no other code multiplies weights of few bits
     # Panels of 8 bits beside the form for many rows would take as much memory again.
     held_twice = bits == _BYTES and not planner.alone
-    if held_twice or not has_few_bits(planner.library, bits, size):
+    if not has_few_bits(planner.library, bits, size) or (not alone and (rows > 1 or held_twice)):
         return None
-    shape, flat = (*source.shape[:-1], columns), (1, columns)
+    shape, flat = (*source.shape[:-1], columns), (rows, columns)
     bias, posts = bias_of(planner, columns, posts, shape)
     first, rest = flattened(planner, posts, flat, shape) if shape != flat else (list(posts), [])
     held = _panels(weights, scales, dims, bits)
+    biased = bias is not None
 
-    def build(chain: Sequence[PostOp]) -> FewBitsProduct:
-        return FewBitsProduct(planner.library, bits, dims, coarse=coarse, biased=bias is not None, posts=chain)
+    def build(chain: Sequence[PostOp]) -> OwnCode:
+        if rows > 1:
+            return FewBitsRows(planner.library, bits, rows, dims, biased=biased, posts=chain, threads=planner.count)
+        return FewBitsProduct(planner.library, bits, dims, coarse=coarse, biased=biased, posts=chain)
 
-    def values(_: FewBitsProduct) -> Mapping[int, Value]:
-        given = {Argument.SRC: planner.reshaped(source, (1, count * size)), Argument.WEIGHTS: held}
+    def values(_: OwnCode) -> Mapping[int, Value]:
+        given = {Argument.SRC: planner.reshaped(source, (rows, count * size)), Argument.WEIGHTS: held}
         if bias is not None:
-            given[Argument.BIAS] = planner.plain(planner.converted(planner.reshaped(bias, flat), F32))
+            given[Argument.BIAS] = planner.plain(planner.converted(planner.reshaped(bias, (1, columns)), F32))
         return given
 
-    found = planner.with_posts(build, values, Desc.plain(flat), flat, first, float(math.prod(dims)))
+    found = planner.with_posts(build, values, Desc.plain(flat), flat, first, float(rows * math.prod(dims)))
     return planner.apply(planner.reshaped(found, shape), rest)
 
 

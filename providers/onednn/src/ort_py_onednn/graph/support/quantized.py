@@ -9,6 +9,8 @@ import numpy as np
 from ort_py.contracts import GraphView, NodeSpec, ValueSpec
 from ort_py.dtypes import DataType
 from ort_py_onednn.binding.features import NO_EXACT_INTEGERS, has_exact_integers
+from ort_py_onednn.binding.few_bits import has_few_bits
+from ort_py_onednn.binding.library import open_library
 from ort_py_onednn.graph.block_weights import unpacked
 from ort_py_onednn.graph.integers import BYTES, Numbers, numbers_of, signed
 from ort_py_onednn.graph.support.rule import Rule, Rules, TypeRule, shape_of, value_name
@@ -133,8 +135,8 @@ def _dynamic_product(node: NodeSpec, graph: GraphView) -> str | None:
 
 
 def _block_product(node: NodeSpec, graph: GraphView) -> str | None:
-    if not has_exact_integers():
-        return NO_EXACT_INTEGERS
+    if not has_exact_integers() and not has_few_bits(open_library(), 4, int(node.attributes["block_size"])):
+        return NO_EXACT_INTEGERS  # and no code of our own
     if value_name(node, 4):
         return "its rows are reordered"
     if node.attributes.get("weight_prepacked", 0):
