@@ -111,11 +111,13 @@ def test_what_stands_beside_products_of_others(
 
 @pytest.fixture
 def _inexact(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A CPU whose products of bytes are not exact, and which has AVX2."""
+    """A CPU with AVX2 whose products of bytes are not exact."""
     if not has_few_bits(engine().library, 4, 32):
         pytest.skip("the CPU has no AVX2, or the system allows no executable memory")
     for module in ("graph.support.quantized", "lowering.few_bits", "lowering.block_quantized"):
         monkeypatch.setattr(f"ort_py_onednn.{module}.has_exact_integers", lambda: False)
+    for module in ("binding", "lowering"):
+        monkeypatch.setattr(f"ort_py_onednn.{module}.few_bits.rounds_rows", lambda _: False)
 
 
 @pytest.mark.usefixtures("_inexact")

@@ -148,12 +148,13 @@ def _rounded(row: Array, size: int) -> Array:
     return np.asarray((np.rint(blocks / scales) * scales).reshape(-1))
 
 
+@pytest.mark.parametrize("bits", [4, 8])
 @pytest.mark.parametrize(("count", "size"), [(1, 16), (3, 32), (18, 32), (2, 128), (1, 256)])
 @pytest.mark.parametrize("columns", [64, 65, 192, 256])
-def test_coarse_products(count: int, size: int, columns: int) -> None:
+def test_coarse_products(bits: int, count: int, size: int, columns: int) -> None:
     """They are those of the row itself, or of the row as bytes where there is code for that, and nothing in between."""
-    row, weights, scales = _case(4, (count, size, columns))
-    found = _product(4, row, weights, scales, coarse=True)
+    row, weights, scales = _case(bits, (count, size, columns))
+    found = _product(bits, row, weights, scales, coarse=True)
     exact, largest = _exact(row, weights, scales)
     real = (weights * scales.astype(np.float64)).reshape(len(row), -1)
     of_bytes = _rounded(row, size) @ real

@@ -13,13 +13,16 @@ from ort_py_onednn.binding.calls import CallList
 from ort_py_onednn.binding.constants import Argument, Binary, Eltwise
 from ort_py_onednn.binding.descriptors import Desc
 from ort_py_onednn.binding.engine import engine
-from ort_py_onednn.binding.few_bits import has_few_bits
-from ort_py_onednn.binding.few_bits_rows import FewBitsRows
+from ort_py_onednn.binding.few_bits import has_few_bits, rounds_rows
+from ort_py_onednn.binding.few_bits_rows import FewBitsRows, RoundedRows
 from ort_py_onednn.binding.primitive import Accumulate, Function, Operand, PostOp, Unimplemented
+from ort_py_onednn.execution.elements import as_bytes
 from ort_py_onednn.execution.few_bits_panels import panels
 from ort_py_onednn.execution.large_pages import aligned
 
 Array = np.ndarray[Any, Any]
+
+_NOT_ROUNDED = "there is no code here for rows that may be rounded"
 
 
 @pytest.fixture(autouse=True)
@@ -54,12 +57,20 @@ def _product(
     added: Array | None = None,
     posts: Sequence[PostOp] = (),
     *,
+    rounded: bool = False,
     threads: int = 1,
 ) -> Array:
     """The products, run by a list of calls, twice."""
-    rows, columns = len(source), weights.shape[2]
+    library, rows, columns = engine().library, len(source), weights.shape[2]
     made = FewBitsRows(
-        engine().library, bits, rows, weights.shape, biased=bias is not None, posts=posts, threads=threads
+        library,
+        bits,
+        rows,
+        weights.shape,
+        rounded=rounded,
+        biased=bias is not None,
+        posts=posts,
+        threads=threads,
     )
     result = np.full(rows * columns + 72, 7, np.float32)
     arrays: dict[int, Array] = {
@@ -68,6 +79,10 @@ def _product(
         Argument.DST: result,
         Argument.SCRATCHPAD: aligned(made.arguments[Argument.SCRATCHPAD].nbytes),
     }
+    if rounded:
+        rounding = RoundedRows(library, bits, rows, *weights.shape[:2])
+        arrays[Argument.SRC_1] = aligned(rounding.arguments[Argument.DST].nbytes)
+        rounding.run({Argument.SRC: as_bytes(source), Argument.DST: arrays[Argument.SRC_1]})
     if bias is not None:
         arrays[Argument.BIAS] = bias
     if added is not None and posts != [Accumulate()]:
@@ -119,12 +134,53 @@ def test_a_panel_of_the_rest_is_computed_as_others_are(bits: int) -> None:
     np.testing.assert_array_equal(part, whole[:17, :63])
 
 
+@pytest.mark.parametrize("rounded", [False, True])
 @pytest.mark.parametrize("threads", [2, 3])
 @pytest.mark.parametrize("columns", [40, 1153])
-def test_threads_share_the_panels(columns: int, threads: int) -> None:
+def test_threads_share_the_panels(columns: int, threads: int, rounded: bool) -> None:
+    if rounded and not rounds_rows(engine().library):
+        pytest.skip(_NOT_ROUNDED)
     source, weights, scales = _case(4, 7, (2, 32, columns))
-    wanted = _product(4, source, weights, scales)
-    np.testing.assert_array_equal(_product(4, source, weights, scales, threads=threads), wanted)
+    wanted = _product(4, source, weights, scales, rounded=rounded)
+    found = _product(4, source, weights, scales, rounded=rounded, threads=threads)
+    np.testing.assert_array_equal(found, wanted)
+
+
+def _bytes_of(source: Array, size: int) -> tuple[Array, Array]:
+    """Rows as bytes times the scale of their block; and how far another rounding of numbers in the middle is away."""
+    blocks = source.astype(np.float64).reshape(len(source), -1, size)
+    units = np.maximum(np.abs(blocks).max(axis=2, keepdims=True), 2.0**-119) / 127
+    places = blocks / units
+    middle = np.abs(places - np.floor(places) - 0.5) < 1e-4
+    return (np.rint(places) * units).reshape(source.shape), (middle * units).reshape(source.shape)
+
+
+@pytest.mark.parametrize("bits", [4, 8])
+@pytest.mark.parametrize(("count", "size"), [(1, 16), (18, 32), (2, 96), (1, 256)])
+@pytest.mark.parametrize("columns", [64, 65, 192])
+@pytest.mark.parametrize("rows", [2, 5, 6, 13, 80])
+def test_rounded_rows(bits: int, rows: int, count: int, size: int, columns: int) -> None:
+    """Products of rows as bytes are exact but for the rounding of sums."""
+    if not rounds_rows(engine().library):
+        pytest.skip(_NOT_ROUNDED)
+    source, weights, scales = _case(bits, rows, (count, size, columns))
+    bias = np.random.default_rng(2).standard_normal(columns).astype(np.float32)
+    found = _product(bits, source, weights, scales, bias, rounded=True)
+    of_bytes, middle = _bytes_of(source, size)
+    real = (weights * scales.astype(np.float64)).reshape(source.shape[1], -1)
+    _, largest = _exact(source, weights, scales)
+    assert (np.abs(found - (of_bytes @ real + bias)) <= middle @ np.abs(real) + 4e-6 * largest + 1e-6).all()
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+def test_rounded_rows_that_are_not_finite_are_exact(bad: float) -> None:
+    """So are those of their group."""
+    if not rounds_rows(engine().library):
+        pytest.skip(_NOT_ROUNDED)
+    source, weights, scales = _case(4, 7, (2, 32, 128))
+    source[4, 40] = bad
+    found = _product(4, source, weights, scales, rounded=True)
+    np.testing.assert_array_equal(found, _product(4, source, weights, scales))
 
 
 @pytest.mark.parametrize("bits", [4, 8])
@@ -152,4 +208,4 @@ def test_more_than_an_addition_behind_is_refused() -> None:
     ]
     for posts in refused:
         with pytest.raises(Unimplemented):
-            FewBitsRows(engine().library, 4, 2, (1, 32, 64), biased=False, posts=posts, threads=1)
+            FewBitsRows(engine().library, 4, 2, (1, 32, 64), rounded=False, biased=False, posts=posts, threads=1)

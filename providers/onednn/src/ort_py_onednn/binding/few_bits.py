@@ -22,7 +22,7 @@ from ort_py_onednn.binding.primitive import PostOp
 from ort_py_onednn.binding.row_few_bits import COLUMNS, ROW, code, units
 from ort_py_onednn.binding.row_few_bytes import COUNT, TABLE, WorkWords, scratch_bytes
 
-__all__ = ["FLIPS", "ORDERS", "ROUNDING", "FewBitsProduct", "has_few_bits", "panels_of", "rounds_rows"]
+__all__ = ["FLIPS", "FewBitsProduct", "constants_of", "has_few_bits", "panels_of", "rounds_rows"]
 
 _SIZES = 16
 """What the size of a block is a multiple of."""
@@ -30,10 +30,10 @@ _SIZES = 16
 FLIPS = {4: 0x88888888, 8: 0x80808080}
 """The highest bit of each weight of a word, by bits of a weight."""
 
-ORDERS = {4: (0, 2, 4, 6, 1, 3, 5, 7), 8: range(8)}
+_ORDERS = {4: (0, 2, 4, 6, 1, 3, 5, 7), 8: range(8)}
 """Places of eight numbers of a row as words of weights have them: of half bytes the lower ones first."""
 
-ROUNDING = 127, 2.0**-119
+_ROUNDING = 127, 2.0**-119
 """The largest byte, and the least number that is told from 0."""
 
 
@@ -114,12 +114,12 @@ class FewBitsProduct(OneRow):
         """See `OwnCode`."""
         work = super().work(addresses, threads)
         work[COUNT] = self._row_blocks
-        constants = _constants(self._bits)
+        constants = constants_of(self._bits)
         ffi.memmove(work + TABLE, constants, len(constants))
         return work
 
 
-def _constants(bits: int) -> bytes:
+def constants_of(bits: int) -> bytes:
     """Words of the work from `TABLE` on. The least number has a scale that is a normal number, too."""
     return b"".join(
         (
@@ -127,7 +127,7 @@ def _constants(bits: int) -> bytes:
             struct.pack("<I", FLIPS[bits]) * 16,
             struct.pack("<I", 0x0F0F0F0F) * 16,
             struct.pack("<I", 0x7FFFFFFF) * 8,
-            struct.pack("<8I", *ORDERS[bits]),
-            struct.pack("<2f", *ROUNDING),
+            struct.pack("<8I", *_ORDERS[bits]),
+            struct.pack("<2f", *_ROUNDING),
         )
     )

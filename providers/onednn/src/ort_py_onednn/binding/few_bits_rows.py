@@ -1,6 +1,7 @@
 """Products of several rows and fixed weights of 4 or 8 bits with a scale for each block of the row, in machine code.
 
-They read the panels of `few_bits`, whose products are of one row. Comes after it; `rows_few_bits` has the code.
+They read the panels of `few_bits`, whose products are of one row. Comes after it; `rows_few_bits` has the code, and
+`rows_few_bytes` that for rows that are rounded.
 """
 
 from __future__ import annotations
@@ -10,18 +11,21 @@ import struct
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ort_py_onednn.binding import rows_few_bits, rows_few_bytes
 from ort_py_onednn.binding._dnnl import ffi
 from ort_py_onednn.binding.calls import Call, CallList
-from ort_py_onednn.binding.constants import Argument, Binary
+from ort_py_onednn.binding.constants import Argument, Binary, Element
 from ort_py_onednn.binding.descriptors import Desc
-from ort_py_onednn.binding.few_bits import FLIPS, panels_of
+from ort_py_onednn.binding.few_bits import FLIPS, constants_of, panels_of
 from ort_py_onednn.binding.library import Library
 from ort_py_onednn.binding.own_code import OwnCode, placed
 from ort_py_onednn.binding.primitive import Accumulate, Operand, PostOp, Unimplemented
 from ort_py_onednn.binding.row_few_bits import COLUMNS
-from ort_py_onednn.binding.rows_few_bits import TILE, RowsWords, code, scratch_bytes
+from ort_py_onednn.binding.row_few_bytes import COUNT, TABLE, WorkWords
+from ort_py_onednn.binding.row_frame import RUN
+from ort_py_onednn.binding.rows_few_bits import TILE, RowsWords, scratch_bytes
 
-__all__ = ["FewBitsRows"]
+__all__ = ["FewBitsRows", "RoundedRows"]
 
 _MOST = 36
 """Rows of a group: their sums, and weights of a block, stay in the first cache."""
@@ -30,8 +34,46 @@ _NEXT_CALL = CallList.place(1, 0) - CallList.place(0, 0)
 
 
 @functools.cache
-def _address(library: Library, bits: int, size: int, count: int) -> int:
-    return placed(library, code(bits, size, count))
+def _address(library: Library, bits: int, size: int, count: int, *, rounded: bool) -> int:
+    module = rows_few_bytes if rounded else rows_few_bits
+    return placed(library, module.code(bits, size, count))
+
+
+@functools.cache
+def _rounding(library: Library, bits: int, size: int, count: int) -> int:
+    return placed(library, rows_few_bytes.rounding(bits, size, count))
+
+
+class RoundedRows(OwnCode):
+    """Rows as bytes, each block relative to its largest number.
+
+    Args:
+        library: The library, for which `rounds_rows` says yes.
+        bits: Of a weight: 4 or 8.
+        rows: Number of rows.
+        count: Blocks of a row.
+        size: Of a block.
+    """
+
+    __slots__ = ("_bits", "_row_blocks")
+
+    def __init__(self, library: Library, bits: int, rows: int, count: int, size: int) -> None:
+        arguments = {
+            Argument.SRC: Desc.plain((rows, count * size)),
+            Argument.DST: Desc.plain((rows, rows_few_bytes.row_bytes(size, count)), Element.U8),
+        }
+        address = _rounding(library, bits, size, count)
+        super().__init__(library, arguments, address, "own:rows as bytes", rows)
+        self._bits, self._row_blocks = bits, count
+
+    def work(self, addresses: Mapping[int, int], threads: int = 1) -> Any:
+        """See `OwnCode`."""
+        work = ffi.new("intptr_t[]", WorkWords.SCRATCH)
+        work[2], work[COUNT] = self._count, self._row_blocks
+        work[RUN] = -(-self._count // (1 if threads == 1 else 3 * threads))
+        constants = constants_of(self._bits)
+        ffi.memmove(work + TABLE, constants, len(constants))
+        return work
 
 
 class FewBitsRows(OwnCode):
@@ -42,6 +84,7 @@ class FewBitsRows(OwnCode):
         bits: Of a weight: 4 or 8.
         rows: Number of rows.
         dims: Blocks of a row, the size of a block, and the columns.
+        rounded: Whether it reads `RoundedRows`, too, as its second argument.
         biased: Whether a vector is added in front.
         posts: What is done with the result: nothing, or the addition of a matrix of its size.
         threads: Threads that may run it.
@@ -59,6 +102,7 @@ class FewBitsRows(OwnCode):
         rows: int,
         dims: tuple[int, int, int],
         *,
+        rounded: bool,
         biased: bool,
         posts: Sequence[PostOp],
         threads: int,
@@ -74,16 +118,21 @@ class FewBitsRows(OwnCode):
             Argument.DST: result,
             Argument.SCRATCHPAD: Desc.plain((threads, scratch_bytes(size, self._group) // 4)),
         }
+        if rounded:
+            arguments[Argument.SRC_1] = Desc.plain((rows, rows_few_bytes.row_bytes(size, count)), Element.U8)
         if biased:
             arguments[Argument.BIAS] = Desc.plain((1, columns))
         added = _added(posts, result)
         if added == Argument.post_op(0):
             arguments[added] = result
-        address = _address(library, bits, size, count)
-        super().__init__(library, arguments, address, f"own:rows:{bits} bits", -(-columns // COLUMNS))
+        address = _address(library, bits, size, count, rounded=rounded)
+        name = f"own:rows:{bits} bits{' of bytes' if rounded else ''}"
+        super().__init__(library, arguments, address, name, -(-columns // COLUMNS))
         self.bound = ((1, Argument.SRC), (2, Argument.DST))
         if added is not None:
             self.bound = (*self.bound, (3, added))
+        if rounded:
+            self.bound = (*self.bound, (_NEXT_CALL + 1, Argument.SRC_1))
 
     def work(self, addresses: Mapping[int, int], threads: int = 1) -> Any:
         """See `OwnCode`."""
@@ -103,7 +152,13 @@ class FewBitsRows(OwnCode):
         """See `OwnCode`."""
         prepare, call = super().calls(addresses, threads)
         work = prepare[1][0]
-        return prepare, (self._prepare, (work + RowsWords.LATER, 0, 0, 0), False), call
+        given = tuple(addresses[code] for place, code in self.bound if place < _NEXT_CALL)
+        rounded = addresses.get(Argument.SRC_1, 0)
+        return (
+            (self._prepare, (work, *given), False),
+            (self._prepare, (work + RowsWords.LATER, rounded, 0, 0), False),
+            call,
+        )
 
 
 def _added(posts: Sequence[PostOp], result: Desc) -> int | None:

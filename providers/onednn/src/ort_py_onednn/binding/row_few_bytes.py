@@ -14,8 +14,11 @@ from ort_py_onednn.binding.assembler import R11, R13, RAX, RCX, RDI, RSI, Assemb
 from ort_py_onednn.binding.row_frame import WORDS
 
 __all__ = [
+    "BEHIND",
     "COUNT",
     "GROUPS",
+    "OFFSET",
+    "SCALE",
     "STEP",
     "STEPS",
     "SUMS",
@@ -27,6 +30,7 @@ __all__ = [
     "begin",
     "constants",
     "end",
+    "round_blocks",
     "round_row",
     "row",
     "scratch_bytes",
@@ -73,11 +77,12 @@ class WorkWords:
 
 _EIGHT = 8
 _LOW = 14
-_SCALE, _OFFSET = 0, 4
+SCALE, OFFSET = 0, 4
 """Places of numbers behind a block's bytes: its scale, and minus the sum of its bytes times what weights have added to
 them: 8 or 128."""
 
-_BEHIND = 8
+BEHIND = 8
+"""Bytes of both."""
 
 _LARGEST, _ROUND, _FACTOR, _SUM = 0, 1, 2, 4
 _LEAST, _SIGNLESS, _ORDER, _BYTE, _ZERO, _FINITE = 9, 10, 11, 12, 13, 14
@@ -86,7 +91,7 @@ _LEAST, _SIGNLESS, _ORDER, _BYTE, _ZERO, _FINITE = 9, 10, 11, 12, 13, 14
 
 def scratch_bytes(count: int, size: int) -> int:
     """Bytes of a row of blocks: those of its numbers, and two numbers for each block."""
-    return count * (size + _BEHIND)
+    return count * (size + BEHIND)
 
 
 def round_row(a: Assembler, bits: int, size: int) -> None:
@@ -99,6 +104,18 @@ def round_row(a: Assembler, bits: int, size: int) -> None:
     """
     a.move(RSI, At(RDI))
     _scratch(a, R11)
+    round_blocks(a, bits, size, At(RDI, 8 * WorkWords.FLAG))
+
+
+def round_blocks(a: Assembler, bits: int, size: int, flag: At) -> None:
+    """Append code that rounds the row at rsi to bytes at r11, and leaves there the place behind them.
+
+    Args:
+        a: The code.
+        bits: Of a weight: 4 or 8.
+        size: Of a block, a multiple of 16.
+        flag: Where to note whether a number is not finite.
+    """
     a.move(RCX, At(RDI, 8 * COUNT))
     a.read(_SIGNLESS, At(RDI, 8 * WorkWords.SIGNLESS))
     a.read(_ORDER, At(RDI, 8 * WorkWords.ORDER))
@@ -138,13 +155,13 @@ def round_row(a: Assembler, bits: int, size: int) -> None:
     a.fold("vpaddd", _SUM, _ROUND)
     a.shift_left(_SUM, _SUM, bits - 1)
     a.do("vpsubd", _SUM, _ZERO, _SUM)
-    a.half("write4", _LARGEST, At(R11, _SCALE))
-    a.half("write4", _SUM, At(R11, _OFFSET))
-    a.add_number(R11, _BEHIND)
+    a.half("write4", _LARGEST, At(R11, SCALE))
+    a.half("write4", _SUM, At(R11, OFFSET))
+    a.add_number(R11, BEHIND)
     a.add_number(RCX, -1)
     a.jump_if("unequal", block)
     a.fold("vaddps", _FINITE, _ROUND)
-    a.half("write4", _FINITE, At(RDI, 8 * WorkWords.FLAG))
+    a.half("write4", _FINITE, flag)
 
 
 def constants(a: Assembler) -> None:
@@ -160,7 +177,7 @@ def row(a: Assembler) -> None:
 def begin(a: Assembler, size: int) -> None:
     """Append code that begins the sums of a block."""
     for one in range(GROUPS):
-        a.wide_move("spread", SUMS + one, At(RSI, size + _OFFSET))
+        a.wide_move("spread", SUMS + one, At(RSI, size + OFFSET))
 
 
 def turn(a: Assembler, bits: int) -> None:
@@ -183,9 +200,9 @@ def end(a: Assembler) -> None:
     for one in range(GROUPS):
         a.wide_move("vcvtdq2ps", SUMS + one, SUMS + one)
         a.wide_move("read", TEMPORARY, At(R11, 64 * one))
-        a.wide("vmulps", TEMPORARY, TEMPORARY, At(RSI, _SCALE), spread=True)
+        a.wide("vmulps", TEMPORARY, TEMPORARY, At(RSI, SCALE), spread=True)
         a.wide("vfmadd231ps", TOTALS + one, SUMS + one, TEMPORARY)
-    a.add_number(RSI, _BEHIND)
+    a.add_number(RSI, BEHIND)
 
 
 def _scratch(a: Assembler, register: int) -> None:

@@ -49,6 +49,7 @@ class LayoutPlanner(StepPlanner):
         only: Type in which it gets floating values; None where any will do.
         alone: Whether no plan of other shapes will want the same weights.
         readers: Kinds of the operations that read each value; those of the region's outputs are not known.
+        forms: What was made of the bytes of a buffer so far and may be read again, by a name of what it is.
     """
 
     def __init__(
@@ -69,6 +70,7 @@ class LayoutPlanner(StepPlanner):
         self.operands: set[Buffer | None] = set()
         self.alone = False
         self.readers: Mapping[str, frozenset[str]] = {}
+        self.forms: dict[tuple[Buffer, str], Value] = {}
         self.factor_type: Element = F32
         self.dtype: Element | None = None
         self.only: Element | None = None
