@@ -127,7 +127,8 @@ def _inexact(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_without_exact_products_of_bytes(
     bits: int, size: int, zeros: bool, rows: int, columns: int, level: int
 ) -> None:
-    """Own code computes any number of rows then, as exactly as float32 at each level, between other operations."""
+    """Own code computes any number of rows then, as exactly as float32 but where level 4 allows to round them, and what
+    stands around it."""
     constants, real, attributes = _blocks(bits, size, zeros, columns)
     rng = np.random.default_rng(17)
     x = (rng.standard_normal((1, rows, 256)) * np.exp(2 * rng.standard_normal(256))).astype(np.float32)
@@ -143,7 +144,7 @@ def test_without_exact_products_of_bytes(
     (actual,) = run_here(model(nodes, feeds, constants), feeds)
     exact = x.astype(np.float64) @ real
     single = x @ real.astype(np.float32)
-    allowed = max(2 * np.abs(single - exact).max(), 2e-6 * np.abs(exact).max())
+    allowed = max(2 * np.abs(single - exact).max(), (3e-2 if level == 4 else 2e-6) * np.abs(exact).max())
     assert np.abs(actual - (exact + bias + residual)).max() <= allowed
 
 

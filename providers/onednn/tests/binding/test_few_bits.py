@@ -106,19 +106,22 @@ def test_a_panel_of_the_rest_is_computed_as_others_are(bits: int) -> None:
     np.testing.assert_array_equal(part, whole[:63])
 
 
+@pytest.mark.parametrize("coarse", [False, True])
 @pytest.mark.parametrize("bits", [4, 8])
-@pytest.mark.parametrize("size", [16, 128])
-def test_code_for_avx2_gives_the_same_bits(bits: int, size: int) -> None:
+@pytest.mark.parametrize("size", [16, 32, 96, 128])
+def test_code_for_avx2_gives_the_same_bits(bits: int, size: int, coarse: bool) -> None:
     """Also where this CPU has more: what narrower code gives is not a matter of the machine."""
     count, columns = 3, 192
     row, weights, scales = _case(bits, (count, size, columns))
-    made = FewBitsProduct(engine().library, bits, (count, size, columns), coarse=False, biased=False, posts=[])
-    address = executable(code(bits, size, wide=False, rounded=False))
+    weights[0], row[:size] = -(1 << (bits - 1)), 3  # the largest sums of products that there are
+    weights[1], row[size : 2 * size] = (1 << (bits - 1)) - 1, -3
+    made = FewBitsProduct(engine().library, bits, (count, size, columns), coarse=coarse, biased=False, posts=[])
+    address = executable(code(bits, size, wide=False, rounded=coarse))
     held, result = panels(weights, scales, bits), np.empty(columns, np.float32)
     work = made.work({Argument.WEIGHTS: held.ctypes.data})
     work[0], work[1] = row.ctypes.data, result.ctypes.data
     ffi.cast("void (*)(void *)", address)(work)
-    np.testing.assert_array_equal(result, _product(bits, row, weights, scales))
+    np.testing.assert_array_equal(result, _product(bits, row, weights, scales, coarse=coarse))
 
 
 @pytest.mark.parametrize("coarse", [False, True])

@@ -59,6 +59,8 @@ _OPCODES = {
     "vpacksswb": (1, 1, 0x63),
     "vpackuswb": (1, 1, 0x67),
     "vpaddd": (1, 1, 0xFE),
+    "vpaddw": (1, 1, 0xFD),
+    "vpmaddubsw": (1, 2, 0x04),
     "vpmaddwd": (1, 1, 0xF5),
     "vpsubd": (1, 1, 0xFA),
     "vpsubw": (1, 1, 0xF9),
@@ -237,6 +239,10 @@ class Assembler:
     def shift_right(self, target: int, source: int, count: int) -> None:
         """Append vpsrad, which keeps the sign."""
         self.vex(1, 1, 0x72, 4 - self._first, target, source, count)  # 4 belongs to the opcode
+
+    def shift_down(self, target: int, source: int, count: int) -> None:
+        """Append vpsrld: zeroes come in from above."""
+        self.vex(1, 1, 0x72, 2 - self._first, target, source, count)  # 2 belongs to the opcode
 
     def widen(self, target: int, source: At) -> None:
         """Append vpmovsxbd from memory: eight bytes with a sign become words."""

@@ -54,7 +54,7 @@ def has_few_bits(library: Library, bits: int, size: int) -> bool:
 
 
 def rounds_rows(library: Library) -> bool:
-    """Return whether there is code here for rows that may be rounded."""
+    """Return whether there is code here for several rows that may be rounded; for one row there always is."""
     return bool(library.isa & AVX512 and library.isa & AVX512_VNNI)
 
 
@@ -63,7 +63,8 @@ def _address(library: Library, bits: int, size: int, *, rounded: bool) -> int:
     """Address of the code; 0 where there is none."""
     if not library.isa & AVX2:
         return 0
-    return placed(library, code(bits, size, wide=bool(library.isa & AVX512), rounded=rounded))
+    wide = bool(library.isa & AVX512) and (not rounded or rounds_rows(library))
+    return placed(library, code(bits, size, wide=wide, rounded=rounded))
 
 
 class FewBitsProduct(OneRow):
@@ -104,10 +105,9 @@ class FewBitsProduct(OneRow):
         if biased:
             arguments[Argument.BIAS] = result
         blocks = Blocks(COLUMNS, self._row_blocks * units(bits, size), 1)
-        rounded = coarse and rounds_rows(library)
-        code = _address(library, bits, size, rounded=rounded)
-        name = f"own:row:{bits} bits{' of bytes' if rounded else ''}"
-        words = WorkWords.SCRATCH + (-(-scratch_bytes(self._row_blocks, size) // 8) if rounded else 0)
+        code = _address(library, bits, size, rounded=coarse)
+        name = f"own:row:{bits} bits{' of bytes' if coarse else ''}"
+        words = WorkWords.SCRATCH + (-(-scratch_bytes(self._row_blocks, size) // 8) if coarse else 0)
         super().__init__(library, arguments, code, name, blocks, posts, words)
 
     def work(self, addresses: Mapping[int, int], threads: int = 1) -> Any:
@@ -129,5 +129,7 @@ def constants_of(bits: int) -> bytes:
             struct.pack("<I", 0x7FFFFFFF) * 8,
             struct.pack("<8I", *_ORDERS[bits]),
             struct.pack("<2f", *_ROUNDING),
+            struct.pack("<16H", *(1,) * 16),
+            struct.pack("<16H", *(16,) * 16),
         )
     )

@@ -6,7 +6,8 @@ bits, the first one lowest, each with half of their range added. They become flo
 are not rounded, and a sum is multiplied with its scale once a block.
 
 With AVX-512, four bits choose one of the sixteen numbers in a register, without being cut out of their word. Otherwise
-a word is shifted twice for each. `row_few_bytes` has a third way for rows that may be rounded to bytes, with VNNI.
+a word is shifted twice for each. `row_few_bytes` has a third way for rows that may be rounded to bytes, with VNNI, and
+`row_few_pairs` a fourth, without.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable
 
-from ort_py_onednn.binding import row_few_bytes
+from ort_py_onednn.binding import row_few_bytes, row_few_pairs
 from ort_py_onednn.binding.assembler import R8, R9, R10, R11, R12, R13, RCX, RDI, RDX, RSI, Assembler, At
 from ort_py_onednn.binding.row_few_bytes import COUNT, GROUPS, STEPS, SUMS, TABLE, TEMPORARY, TOTALS, WEIGHTS, WorkWords
 from ort_py_onednn.binding.row_frame import MASK, add_row, framed, start_with
@@ -58,7 +59,7 @@ def code(bits: int, size: int, *, wide: bool, rounded: bool) -> bytes:
         bits: Of a weight: 4 or 8.
         size: Of a block, a multiple of 16.
         wide: Whether there is AVX-512.
-        rounded: Whether the row may be rounded, and there is VNNI with AVX-512.
+        rounded: Whether the row may be rounded; with AVX-512 this needs VNNI.
     """
 
     def exact(a: Assembler) -> None:
@@ -74,13 +75,18 @@ def code(bits: int, size: int, *, wide: bool, rounded: bool) -> bytes:
             exact(a)
             return
         other = a.jump_unless_zero(At(RDI, 8 * WorkWords.FLAG))
-        row_few_bytes.constants(a)
-        begin = functools.partial(row_few_bytes.begin, size=size)
-        turn = functools.partial(row_few_bytes.turn, bits=bits)
-        _panels(
-            a,
-            lambda a: _wide_panel(a, bits, size, row_few_bytes.row, begin, turn, row_few_bytes.end, row_few_bytes.STEP),
-        )
+        if wide:
+            row_few_bytes.constants(a)
+            begin = functools.partial(row_few_bytes.begin, size=size)
+            turn = functools.partial(row_few_bytes.turn, bits=bits)
+            _panels(
+                a,
+                lambda a: _wide_panel(
+                    a, bits, size, row_few_bytes.row, begin, turn, row_few_bytes.end, row_few_bytes.STEP
+                ),
+            )
+        else:
+            _panels(a, lambda a: _panel_of_pairs(a, bits, size))
         done = a.jump_always()
         a.land(other)
         exact(a)
@@ -152,6 +158,34 @@ def _panel(a: Assembler, bits: int, size: int, read: Moves, write: Moves) -> Non
         add_row(a, add)
         for one in range(GROUPS):
             write(TOTALS + one, At(RDX, columns + 32 * one))
+    a.move(R8, R11)
+
+
+def _panel_of_pairs(a: Assembler, bits: int, size: int) -> None:
+    """Append code for a panel with AVX2 and a row of bytes. It leaves the place behind it in r8."""
+    groups = row_few_pairs.groups_of(bits)
+    for columns in range(0, ROW, 32 * groups):
+
+        def start(a: Assembler, columns: int = columns) -> None:
+            for one in range(groups):
+                a.read(TOTALS + one, At(R9, columns + 32 * one))
+
+        def add(a: Assembler, columns: int = columns) -> None:
+            for one in range(groups):
+                a.do("vaddps", TOTALS + one, TOTALS + one, At(R10, columns + 32 * one))
+
+        a.move(R11, R8)
+        start_with(a, groups, start, TOTALS)
+        row_few_bytes.row(a)
+        a.move(RCX, At(RDI, 8 * COUNT))
+        block = a.size
+        row_few_pairs.begin(a, bits, size)
+        row_few_pairs.turns(a, bits, size, columns, ahead=0 if columns else _AHEAD)
+        row_few_pairs.end(a, bits, columns)
+        _blocks_end(a, block)
+        add_row(a, add)
+        for one in range(groups):
+            a.write(TOTALS + one, At(RDX, columns + 32 * one))
     a.move(R8, R11)
 
 

@@ -1,7 +1,7 @@
 """Parts of the code for products of a row that is rounded to bytes, with weights of 4 or 8 bits and VNNI.
 
 Each block of the row becomes bytes, relative to its largest number: accuracy level 4 allows that. Four products of
-bytes are one instruction then, and weights are read as fast as memory gives them. Every thread rounds the whole row,
+bytes are one instruction then, and weights are read as fast as memory gives them. `row_few_pairs` does without VNNI. Every thread rounds the whole row,
 which takes a hundredth of its product, and all write the same. Rows with numbers that are not finite are not rounded: a
 word of the work says so.
 
@@ -62,6 +62,7 @@ class WorkWords:
         SIGNLESS: All bits of a number but its sign, eight times.
         ORDER: The order in which words have numbers: of half bytes those with even places, then those with odd ones.
         NUMBERS: The largest byte, and the least number that is told from 0, of float32.
+        ONES, SIXTEENS: The number 1 or 16 in 16 bits, sixteen times.
         FLAG: Whether a number of the row is not finite.
         SCRATCH: The row as bytes; see `scratch_bytes`.
     """
@@ -71,7 +72,9 @@ class WorkWords:
     SIGNLESS = LOW + 8
     ORDER = SIGNLESS + 4
     NUMBERS = ORDER + 4
-    FLAG = NUMBERS + 1
+    ONES = NUMBERS + 1
+    SIXTEENS = ONES + 4
+    FLAG = SIXTEENS + 4
     SCRATCH = FLAG + 1
 
 
