@@ -116,8 +116,6 @@ def _inexact(monkeypatch: pytest.MonkeyPatch) -> None:
         pytest.skip("the CPU has no AVX2, or the system allows no executable memory")
     for module in ("graph.support.quantized", "lowering.few_bits", "lowering.block_quantized"):
         monkeypatch.setattr(f"ort_py_onednn.{module}.has_exact_integers", lambda: False)
-    for module in ("binding", "lowering"):
-        monkeypatch.setattr(f"ort_py_onednn.{module}.few_bits.rounds_rows", lambda _: False)
 
 
 @pytest.mark.usefixtures("_inexact")

@@ -13,7 +13,7 @@ from ort_py_onednn.binding.calls import CallList
 from ort_py_onednn.binding.constants import Argument, Binary, Eltwise
 from ort_py_onednn.binding.descriptors import Desc
 from ort_py_onednn.binding.engine import engine
-from ort_py_onednn.binding.few_bits import has_few_bits, rounds_rows
+from ort_py_onednn.binding.few_bits import has_dots, has_few_bits
 from ort_py_onednn.binding.few_bits_rows import FewBitsRows, RoundedRows
 from ort_py_onednn.binding.primitive import Accumulate, Function, Operand, PostOp, Unimplemented
 from ort_py_onednn.execution.elements import as_bytes
@@ -22,13 +22,19 @@ from ort_py_onednn.execution.large_pages import aligned
 
 Array = np.ndarray[Any, Any]
 
-_NOT_ROUNDED = "there is no code here for rows that may be rounded"
-
 
 @pytest.fixture(autouse=True)
 def _needs_code() -> None:
     if not has_few_bits(engine().library, 4, 32):
         pytest.skip("the CPU has no AVX2, or the system allows no executable memory")
+
+
+@pytest.fixture(params=[True, False], ids=["dots", "pairs"])
+def _either_code(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The code for AVX-512 with VNNI, where there is that, and the one for AVX2."""
+    if request.param and not has_dots(engine().library):
+        pytest.skip("the CPU has no AVX-512 with VNNI")
+    monkeypatch.setattr("ort_py_onednn.binding.few_bits_rows.has_dots", lambda _: request.param)
 
 
 def _case(bits: int, rows: int, dims: tuple[int, int, int]) -> tuple[Array, Array, Array]:
@@ -138,8 +144,6 @@ def test_a_panel_of_the_rest_is_computed_as_others_are(bits: int) -> None:
 @pytest.mark.parametrize("threads", [2, 3])
 @pytest.mark.parametrize("columns", [40, 1153])
 def test_threads_share_the_panels(columns: int, threads: int, rounded: bool) -> None:
-    if rounded and not rounds_rows(engine().library):
-        pytest.skip(_NOT_ROUNDED)
     source, weights, scales = _case(4, 7, (2, 32, columns))
     wanted = _product(4, source, weights, scales, rounded=rounded)
     found = _product(4, source, weights, scales, rounded=rounded, threads=threads)
@@ -155,15 +159,16 @@ def _bytes_of(source: Array, size: int) -> tuple[Array, Array]:
     return (np.rint(places) * units).reshape(source.shape), (middle * units).reshape(source.shape)
 
 
+@pytest.mark.usefixtures("_either_code")
 @pytest.mark.parametrize("bits", [4, 8])
 @pytest.mark.parametrize(("count", "size"), [(1, 16), (18, 32), (2, 96), (1, 256)])
 @pytest.mark.parametrize("columns", [64, 65, 192])
 @pytest.mark.parametrize("rows", [2, 5, 6, 13, 80])
 def test_rounded_rows(bits: int, rows: int, count: int, size: int, columns: int) -> None:
     """Products of rows as bytes are exact but for the rounding of sums."""
-    if not rounds_rows(engine().library):
-        pytest.skip(_NOT_ROUNDED)
     source, weights, scales = _case(bits, rows, (count, size, columns))
+    weights[0, :, 1], source[1, :size] = -(1 << (bits - 1)), 3  # the largest sums of products that there are
+    weights[0, :, 2], source[0, :size] = (1 << (bits - 1)) - 1, -3
     bias = np.random.default_rng(2).standard_normal(columns).astype(np.float32)
     found = _product(bits, source, weights, scales, bias, rounded=True)
     of_bytes, middle = _bytes_of(source, size)
@@ -172,11 +177,10 @@ def test_rounded_rows(bits: int, rows: int, count: int, size: int, columns: int)
     assert (np.abs(found - (of_bytes @ real + bias)) <= middle @ np.abs(real) + 4e-6 * largest + 1e-6).all()
 
 
+@pytest.mark.usefixtures("_either_code")
 @pytest.mark.parametrize("bad", [np.nan, np.inf])
 def test_rounded_rows_that_are_not_finite_are_exact(bad: float) -> None:
     """So are those of their group."""
-    if not rounds_rows(engine().library):
-        pytest.skip(_NOT_ROUNDED)
     source, weights, scales = _case(4, 7, (2, 32, 128))
     source[4, 40] = bad
     found = _product(4, source, weights, scales, rounded=True)

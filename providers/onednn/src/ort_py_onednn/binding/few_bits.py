@@ -22,7 +22,7 @@ from ort_py_onednn.binding.primitive import PostOp
 from ort_py_onednn.binding.row_few_bits import COLUMNS, ROW, code, units
 from ort_py_onednn.binding.row_few_bytes import COUNT, TABLE, WorkWords, scratch_bytes
 
-__all__ = ["FLIPS", "FewBitsProduct", "constants_of", "has_few_bits", "panels_of", "rounds_rows"]
+__all__ = ["FLIPS", "FewBitsProduct", "constants_of", "has_dots", "has_few_bits", "panels_of"]
 
 _SIZES = 16
 """What the size of a block is a multiple of."""
@@ -53,8 +53,8 @@ def has_few_bits(library: Library, bits: int, size: int) -> bool:
     return size % _SIZES == 0 and bool(_address(library, bits, size, rounded=False))
 
 
-def rounds_rows(library: Library) -> bool:
-    """Return whether there is code here for several rows that may be rounded; for one row there always is."""
+def has_dots(library: Library) -> bool:
+    """Return whether there are products of bytes that are added up in 32 bits, for registers of 512 bits."""
     return bool(library.isa & AVX512 and library.isa & AVX512_VNNI)
 
 
@@ -63,7 +63,7 @@ def _address(library: Library, bits: int, size: int, *, rounded: bool) -> int:
     """Address of the code; 0 where there is none."""
     if not library.isa & AVX2:
         return 0
-    wide = bool(library.isa & AVX512) and (not rounded or rounds_rows(library))
+    wide = bool(library.isa & AVX512) and (not rounded or has_dots(library))
     return placed(library, code(bits, size, wide=wide, rounded=rounded))
 
 

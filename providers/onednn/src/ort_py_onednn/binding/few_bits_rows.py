@@ -16,7 +16,7 @@ from ort_py_onednn.binding._dnnl import ffi
 from ort_py_onednn.binding.calls import Call, CallList
 from ort_py_onednn.binding.constants import Argument, Binary, Element
 from ort_py_onednn.binding.descriptors import Desc
-from ort_py_onednn.binding.few_bits import FLIPS, constants_of, panels_of
+from ort_py_onednn.binding.few_bits import FLIPS, constants_of, has_dots, panels_of
 from ort_py_onednn.binding.library import Library
 from ort_py_onednn.binding.own_code import OwnCode, placed
 from ort_py_onednn.binding.primitive import Accumulate, Operand, PostOp, Unimplemented
@@ -34,9 +34,13 @@ _NEXT_CALL = CallList.place(1, 0) - CallList.place(0, 0)
 
 
 @functools.cache
-def _address(library: Library, bits: int, size: int, count: int, *, rounded: bool) -> int:
-    module = rows_few_bytes if rounded else rows_few_bits
-    return placed(library, module.code(bits, size, count))
+def _exact(library: Library, bits: int, size: int, count: int) -> int:
+    return placed(library, rows_few_bits.code(bits, size, count))
+
+
+@functools.cache
+def _rounded(library: Library, bits: int, size: int, count: int, *, wide: bool) -> int:
+    return placed(library, rows_few_bytes.code(bits, size, count, wide=wide))
 
 
 @functools.cache
@@ -48,7 +52,7 @@ class RoundedRows(OwnCode):
     """Rows as bytes, each block relative to its largest number.
 
     Args:
-        library: The library, for which `rounds_rows` says yes.
+        library: The library, for which `has_few_bits` says yes.
         bits: Of a weight: 4 or 8.
         rows: Number of rows.
         count: Blocks of a row.
@@ -125,7 +129,10 @@ class FewBitsRows(OwnCode):
         added = _added(posts, result)
         if added == Argument.post_op(0):
             arguments[added] = result
-        address = _address(library, bits, size, count, rounded=rounded)
+        if rounded:
+            address = _rounded(library, bits, size, count, wide=has_dots(library))
+        else:
+            address = _exact(library, bits, size, count)
         name = f"own:rows:{bits} bits{' of bytes' if rounded else ''}"
         super().__init__(library, arguments, address, name, -(-columns // COLUMNS))
         self.bound = ((1, Argument.SRC), (2, Argument.DST))
@@ -144,7 +151,9 @@ class FewBitsRows(OwnCode):
         work[RowsWords.WHOLE], work[RowsWords.RUN] = self._columns // COLUMNS, 1
         for one in range(self._columns % COLUMNS):
             ffi.cast("int32_t *", work + RowsWords.MASK)[one] = -1
-        constants = struct.pack("<I", FLIPS[self._bits]) * 16 + struct.pack("<I", 0x0F0F0F0F) * 16
+        words = FLIPS[self._bits], 0x0F0F0F0F
+        constants = b"".join(struct.pack("<I", word) * 16 for word in words)
+        constants += b"".join(struct.pack("<H", number) * 16 for number in (1, 16))
         ffi.memmove(work + RowsWords.FLIP, constants, len(constants))
         return work
 

@@ -1,9 +1,9 @@
 """Parts of the code for products of a row that is rounded to bytes, with weights of 4 or 8 bits and VNNI.
 
 Each block of the row becomes bytes, relative to its largest number: accuracy level 4 allows that. Four products of
-bytes are one instruction then, and weights are read as fast as memory gives them. `row_few_pairs` does without VNNI. Every thread rounds the whole row,
-which takes a hundredth of its product, and all write the same. Rows with numbers that are not finite are not rounded: a
-word of the work says so.
+bytes are one instruction then, and weights are read as fast as memory gives them; `row_few_pairs` does without that
+instruction. Every thread rounds the whole row, which takes a hundredth of its product, and all write the same. Rows
+with numbers that are not finite are not rounded: a word of the work says so.
 
 `row_few_bits` puts the parts together; its registers and its words of the work stand here, too.
 """

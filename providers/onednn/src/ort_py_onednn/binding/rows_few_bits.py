@@ -74,6 +74,7 @@ class RowsWords:
         MASK: Which columns of the panel behind those count, 32 bits for each.
         FLIP: The highest bit of each weight, in sixteen words.
         LOW: The lower half of each byte, in sixteen words.
+        ONES, SIXTEENS: The number 1 or 16 in 16 bits, sixteen times.
     """
 
     WEIGHTS, BIAS = 5, 6
@@ -83,7 +84,9 @@ class RowsWords:
     MASK = 20
     FLIP = MASK + 32
     LOW = FLIP + 8
-    COUNT = LOW + 8
+    ONES = LOW + 8
+    SIXTEENS = ONES + 4
+    COUNT = SIXTEENS + 4
 
 
 class Place:
@@ -102,13 +105,13 @@ def piece_of(size: int) -> int:
 
 
 def scratch_bytes(size: int, group: int) -> int:
-    """Bytes of a thread's memory: sums, and weights of a block as bytes, or of a piece of it as float32.
+    """Bytes of a thread's memory: sums, and weights of a block as halves of bytes, or of a piece of it as float32.
 
     Args:
         size: Of a block.
         group: Rows of a group.
     """
-    return Place.SUMS + ROW * group + max(ROW * piece_of(size), ROW // 4 * size)
+    return Place.SUMS + ROW * group + max(ROW * piece_of(size), ROW // 2 * size)
 
 
 @functools.cache

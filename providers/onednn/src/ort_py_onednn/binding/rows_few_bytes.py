@@ -1,8 +1,9 @@
-"""Code for products of several rows that are rounded to bytes, with panels of weights of few bits and VNNI.
+"""Code for products of several rows that are rounded to bytes, with panels of weights of few bits.
 
 The rows are rounded ahead, each block relative to its largest number: accuracy level 4 allows that, and several
-products may read the same bytes. Weights of 4 bits become bytes in the memory of a thread, once for all rows of a
-group; those of 8 bits are multiplied as they lie. A group with a row that is not finite is computed without rounding.
+products may read the same bytes. With VNNI, weights of 4 bits become bytes in the memory of a thread, once for all
+rows of a group, and those of 8 bits are multiplied as they lie; `rows_few_pairs` does without VNNI. A group with a row
+that is not finite is computed without rounding.
 
 `rows_few_bits` has the frame, and `row_few_bytes` the rounding and its layout.
 """
@@ -11,6 +12,7 @@ from __future__ import annotations
 
 import functools
 
+from ort_py_onednn.binding import rows_few_pairs
 from ort_py_onednn.binding.assembler import (
     R8,
     R9,
@@ -88,8 +90,13 @@ def rounding(bits: int, size: int, count: int) -> bytes:
 
 
 @functools.cache
-def code(bits: int, size: int, count: int) -> bytes:
-    """Code of ``void products(struct work *)``, see `rows_few_bits.RowsWords`; arguments are those of `rounding`."""
+def code(bits: int, size: int, count: int, *, wide: bool) -> bytes:
+    """Code of ``void products(struct work *)``, see `rows_few_bits.RowsWords`.
+
+    Args:
+        bits, size, count: As of `rounding`.
+        wide: Whether there is AVX-512 with VNNI.
+    """
     stride = row_bytes(size, count)
 
     def group(a: Assembler) -> None:
@@ -104,7 +111,7 @@ def code(bits: int, size: int, count: int) -> bytes:
         a.add_number(RAX, stride)
         a.add_number(RCX, -1)
         a.jump_if("greater", again)
-        _of_bytes(a, bits, size, count)
+        _of_bytes(a, bits, size, count, wide=wide)
         done = a.jump_always()
         a.land(other)
         exact(a, bits, size, count)
@@ -113,19 +120,25 @@ def code(bits: int, size: int, count: int) -> bytes:
     return framed(bits, size, count, group)
 
 
-def _of_bytes(a: Assembler, bits: int, size: int, count: int) -> None:
+def _of_bytes(a: Assembler, bits: int, size: int, count: int, *, wide: bool) -> None:
     """Append code for a group of rows, which are at rsi."""
     a.move(R11, R8)
     a.set_number(RDX, count)
     block = a.size
-    if bits == STEPS:
+    if wide and bits == STEPS:
         a.move(R12, R11)
         a.add_number(R11, (units(bits, size) - 1) * ROW)
     else:
-        _become_bytes(a, size)
+        if wide:
+            _become_bytes(a, size)
+        else:
+            rows_few_pairs.become_halves(a, bits, size)
         weights_place(a, R12)
     stride = row_bytes(size, count)
-    tiles(a, functools.partial(_tile, size=size, stride=stride), stride)
+    tile = functools.partial(_tile, size=size, stride=stride)
+    if not wide:
+        tile = functools.partial(rows_few_pairs.tile, bits=bits, size=size, stride=stride)
+    tiles(a, tile, stride)
     a.add_number(RSI, size + BEHIND)
     a.add_number(R11, ROW)
     a.add_number(RDX, -1)

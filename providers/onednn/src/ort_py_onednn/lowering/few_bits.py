@@ -1,7 +1,7 @@
 """MatMulNBits with panels of few bits in machine code: of one row, and of several where oneDNN has nothing better.
 
-That is the case where rows may be rounded and there is AVX-512 with VNNI, and where the CPU has no exact products of
-bytes. `block_quantized` has the other products of several rows, and those of one row where there is no such code.
+That is the case where rows may be rounded, and where the CPU has no exact products of bytes. `block_quantized` has the
+other products of several rows, and those of one row where there is no such code.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from functools import partial
 from ort_py_onednn.binding.constants import F32, Argument
 from ort_py_onednn.binding.descriptors import Desc
 from ort_py_onednn.binding.features import has_exact_integers
-from ort_py_onednn.binding.few_bits import FewBitsProduct, has_few_bits, panels_of, rounds_rows
+from ort_py_onednn.binding.few_bits import FewBitsProduct, has_few_bits, panels_of
 from ort_py_onednn.binding.few_bits_rows import FewBitsRows, RoundedRows
 from ort_py_onednn.binding.own_code import OwnCode
 from ort_py_onednn.binding.primitive import PostOp
@@ -45,8 +45,7 @@ def few_bits_product(planner: Planner, operation: Operation, source: Value, post
     dims = count, size, columns
     rows = math.prod(source.shape[:-1])
     bits, coarse = int(operation.attributes["bits"]), bool(operation.attributes["coarse"])
-    rounded = coarse and rounds_rows(planner.library)
-    every = rounded or not has_exact_integers()  # whether all numbers of rows are computed here
+    every = coarse or not has_exact_integers()  # whether all numbers of rows are computed here
     # Panels of 8 bits beside the form for many rows would take as much memory again.
     held_twice = bits == _BYTES and not planner.alone
     if not has_few_bits(planner.library, bits, size) or (not every and (rows > 1 or held_twice)):
@@ -65,7 +64,7 @@ def few_bits_product(planner: Planner, operation: Operation, source: Value, post
             bits,
             rows,
             dims,
-            rounded=rounded,
+            rounded=coarse,
             biased=biased,
             posts=chain,
             threads=planner.count,
