@@ -39,7 +39,7 @@ INSTRUCTIONS: list[tuple[str, Callable[[Assembler], None], str]] = [
     ("cqo; idiv qword ptr [rdi + 8]", lambda a: a.divide(At(RDI, 8)), "489948f7bf08000000"),
     ("cmovle r9, rcx", lambda a: a.move_if_at_most(R9, RCX), "4c0f4ec9"),
     ("cmp rcx, 1000", lambda a: a.compare_number(RCX, 1000), "4881f9e8030000"),
-    ("vpsrad ymm12, ymm3, 28", lambda a: a.shift_right(12, 3, 28), "c4c11d72e31c"),
+    ("vpsrad ymm12, ymm11, 28", lambda a: a.shift_right(12, 11, 28), "c4c11d72e31c"),
     ("vpmovsxbd ymm13, [r11 + 72]", lambda a: a.widen(13, At(R11, 72)), "c4427d21ab48000000"),
     ("vaddps zmm9, zmm9, [r10 + 64]", lambda a: a.wide("vaddps", 9, 9, At(R10, 64)), "62513448588a40000000"),
     ("vpxord zmm11, zmm11, zmm11", lambda a: a.wide("vpxord", 11, 11, 11), "62512548efdb"),

@@ -28,9 +28,9 @@ def test_places_of_four_bits() -> None:
 
 
 def test_places_of_eight_bits() -> None:
-    """A row of a panel is 64 bytes."""
+    """Four rows of a column are the bytes of a word, from the lowest on, each with 128 added."""
     weights, scales = np.zeros((2, 16, 66), np.int8), np.zeros((2, 1, 66), np.float32)
     weights[1, 9, 65], scales[1, 0, 65] = -100, 2.5
     rows = panels(weights, scales, 8).reshape(2, 2, 5, 256)
-    assert rows[1, 1, :4].reshape(16, 64).view(np.int8)[9, 1] == -100
+    assert rows[1, 1, 2].view(np.uint32)[1] == 0x80801C80
     assert rows[1, 1, 4].view(np.float32)[1] == 2.5
