@@ -315,7 +315,7 @@ def _number(values: dict[str, Any], entry: _Entry, data: Any, position: int, sto
         return position
     value &= _32_BITS
     value -= value >> 31 << 32
-    if how == INT32 or 0 <= value < of:  # a constant that an enumeration lacks is no value of the field
+    if how == INT32 or 0 <= value < of:  # protobuf ignores constants that an enumeration lacks
         values[name] = value
     return position
 
