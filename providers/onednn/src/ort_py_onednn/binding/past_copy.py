@@ -1,4 +1,4 @@
-"""What attention to a past writes behind the past, in machine code: the new keys and values of a head, keys turned.
+"""Presents of attention to a past, in machine code: new keys and values of a head behind the past, keys turned.
 
 Where past and present are one memory, only new rows are written. Else the rows of the past that count are copied in
 front of them, and rows behind them become zeroes. `past_code` says for which head; `past_table` has all sizes.

@@ -46,8 +46,8 @@ AT_BYTES = At(RSP, 64)
 """Place for the last bytes of a mask."""
 
 AT_HEAD, AT_ENTRY, AT_GROUP, AT_FIRST, AT_BASE = (At(RSP, place) for place in range(72, 112, 8))
-"""Which keys a piece of work reads, counted over the batch, the entry of the batch, the head of keys in it, the first
-row, and the first key that this row sees."""
+"""The head of keys that a piece of work reads, counted over the batch; the entry of the batch, the head in it, the
+first row, and the first key that this row sees."""
 
 LINES = 112
 """Bytes at which the rows of a piece begin."""

@@ -107,7 +107,7 @@ class Growth:
         return found
 
     def said(self, rows: int, counts: Sequence[Sequence[int]], kind: Grows) -> list[int] | None:
-        """What code is told of a run's past (`binding.past_table.Grown`); None where the numbers contradict each other.
+        """The numbers that code is told of a past (`binding.past_table.Grown`); None where a run's contradict it.
 
         Args:
             rows: Rows of the past.
