@@ -19,6 +19,7 @@ from ort_py_onednn.binding.hazards import may_clamp
 from ort_py_onednn.binding.instructions import AVX512
 from ort_py_onednn.binding.own_code import OwnCode
 from ort_py_onednn.binding.primitive import Accumulate, Function, Operand, PostOp, Primitive, Unimplemented
+from ort_py_onednn.binding.row_gates import RowGate, has_row_gates
 from ort_py_onednn.binding.vector_functions import VectorFunction, has_code
 from ort_py_onednn.graph.functions import before_bytes, linear
 from ort_py_onednn.graph.operation import Combine, Post
@@ -29,6 +30,9 @@ __all__ = ["PER_CHANNEL", "Planner", "Value", "broadcast_dims"]
 
 PER_CHANNEL = 1 << 24
 """Bit of an algorithm of `Combine`: the operand is a vector of channels, dimension 1 of the result."""
+
+_FEW_GATES = 1 << 15
+"""Numbers up to which gates are own code: the time of one call less counts, and one thread does them."""
 
 Made = TypeVar("Made", bound="Primitive | OwnCode")
 
@@ -154,6 +158,10 @@ class Planner(LayoutPlanner):
                 if own is not None:
                     value = own
                     continue
+                gated = self._gated(post, value, posts)
+                if gated is not None:
+                    value, posts = gated, posts[1:]
+                    continue
                 primitive = self._function(post, value.desc)
                 if self.looks and primitive.hazards.silent and not value.desc.is_plain:
                     # Of channels that fill blocks with zeroes, functions that move 0 have no other code.
@@ -189,6 +197,24 @@ class Planner(LayoutPlanner):
         found = self.new(desc, value.shape)
         self.emit(own, {Argument.SRC: value, Argument.DST: found}, in_place=Argument.SRC)
         return found
+
+    def _gated(self, post: Function, value: Value, posts: Sequence[Post]) -> Value | None:
+        """The product of ``x · sigmoid(alpha · x)`` and the first of the posts in code of our own, for a few numbers;
+        None where that is not what they are, or there is no code."""
+        following = posts[0] if posts else None
+        if post.algorithm != Eltwise.SWISH or not isinstance(following, Combine) or following.algorithm != Binary.MUL:
+            return None
+        other = self._operand(following, len(value.dims))
+        alike = other.dims == value.dims and value.dtype == other.dtype == F32
+        if not alike or math.prod(value.dims) > _FEW_GATES or not has_row_gates(self.library):
+            return None
+        flat = (math.prod(value.dims[:-1]), value.dims[-1])
+        left, right = (self.reshaped(self.plain(one), flat) for one in (value, other))
+        self.buffer_of(right)
+        own = self.make(lambda: RowGate(self.library, left.desc, post.alpha), left.desc)
+        found = self.new(left.desc)
+        self.emit(own, {Argument.SRC: left, Argument.SRC_1: right, Argument.DST: found}, in_place=Argument.SRC)
+        return self.view(found, Desc.plain(value.dims), value.shape)
 
     def _by_sigmoid(self, post: Post, dtype: Element) -> bool:
         """Return whether a function is the Gelu by tanh, for a CPU on which oneDNN 3.2 takes 3 ns for each tanh."""
