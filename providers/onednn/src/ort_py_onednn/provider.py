@@ -13,6 +13,7 @@ from ort_py.contracts import (
     NodeSpec,
     RegionView,
     SessionContext,
+    Transform,
 )
 from ort_py_onednn.binding.constants import F32
 from ort_py_onednn.binding.engine import engine
@@ -52,6 +53,12 @@ class DnnlProvider(IExecutionProvider):
     def checks_inputs(self) -> bool:
         """False: oneDNN computes whatever addresses it is given, so every node has to be checked beforehand."""
         return False
+
+    def transforms(self) -> Sequence[Transform]:
+        """The rewrite of products that have code but for their zero points."""
+        from ort_py_onednn.graph.float_zero_points import SplitFloatZeroPoints  # a restored model is not rewritten
+
+        return (SplitFloatZeroPoints(self._engine.library),)
 
     def get_capability(self, graph: GraphView, kernels: KernelLookup) -> Capability:
         """Subgraphs of floating operators, each with work that is worth the call."""
