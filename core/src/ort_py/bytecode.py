@@ -197,7 +197,7 @@ class BytecodeArchive:
         """Serve no more modules.
 
         Returns:
-            A function that writes the file anew, for another thread; None where that is not worth its time.
+            A function that writes the file again, for another thread; None where that is not worth its time.
         """
         if self not in sys.meta_path:
             return None

@@ -3,7 +3,7 @@
 onnx keeps this in its native library, which fills the table of all operators when it is first asked for one: 12 ms and
 8 MiB in each process. So a process writes what is asked about operators into a file beside the bytecode of this
 package, and later ones read the operators that they need from there. The file counts for the library that it was made
-from, which is told by its place, size and time. Without it the library is asked, as it is for the domains of operators
+from, which its place, size and time identify. Without it the library is asked, as it is for the domains of operators
 that a program has registered there. `ort_py.onnx_operator_records` asks it, and writes the file.
 
 A leaf: it knows what onnx says, and nothing of models.

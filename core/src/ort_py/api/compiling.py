@@ -99,7 +99,7 @@ def compile_model(
         inputs: Inputs to run the model with, one mapping or a list of them with the shapes that will come. The weights
             are then written in the layout that these runs read them in; otherwise the first run of each process packs
             them. None runs nothing.
-        embed_original: Also write the original model. A session then prepares it anew where the compiled one does not
+        embed_original: Also write the original model. A session then prepares it again where the compiled one does not
             fit, instead of refusing it.
         progress: Called with what is being done.
 

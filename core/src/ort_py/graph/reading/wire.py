@@ -72,7 +72,7 @@ _Entry = tuple[int, str, Any, tuple[str, ...]]
 
 
 class Malformed(ValueError):
-    """The bytes are no message."""
+    """The bytes do not form a message."""
 
 
 class TooDeep(Malformed):
@@ -348,7 +348,7 @@ def _check_number(tag: int) -> None:
 
 
 def _skipped(data: Any, position: int, tag: int) -> int:
-    """The end of a field that nobody reads."""
+    """The end of a field that is not read."""
     groups: list[int] = []
     while True:
         wire, number = tag & 7, tag >> 3

@@ -97,7 +97,7 @@ class _Origins(_Records):
         self._shapes: dict[str, Shape] = {}
 
     def follow(self, node: Any) -> None:
-        """Note the content of a node's output, and the sizes that a Reshape was told."""
+        """Note the content of a node's output, and the sizes that a Reshape was given."""
         super().follow(node)
         if node.op_type == "Reshape" and not node.domain:
             told = self.of(node.inputs[1])

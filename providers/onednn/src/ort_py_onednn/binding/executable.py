@@ -24,7 +24,7 @@ def executable(code: bytes) -> int:
     """Put a function where C code can call it, for as long as the process lives.
 
     Args:
-        code: The function, for System V: with up to four arguments, which are no floats.
+        code: The function, for System V: with up to four arguments, which are integers or addresses.
 
     Returns:
         Its address; 0 where the system allows no executable memory.

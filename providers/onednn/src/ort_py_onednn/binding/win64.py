@@ -74,7 +74,7 @@ def entered(function: bytes, steps_of_function: Sequence[Step] = ()) -> tuple[by
     """Put an entry in front of a function for System V.
 
     Args:
-        function: With up to four arguments, which are no floats.
+        function: With up to four arguments, which are integers or addresses.
         steps_of_function: What it does at its beginning, where it calls others.
     """
     begin = bytes.fromhex("5756 4881ec") + struct.pack("<i", _ROOM)  # push rdi; push rsi; sub rsp, …

@@ -107,7 +107,7 @@ class Growth:
         return found
 
     def said(self, rows: int, counts: Sequence[Sequence[int]], kind: Grows) -> list[int] | None:
-        """The numbers that code is told of a past (`binding.past_table.Grown`); None where a run's contradict it.
+        """The numbers that code gets about a past (`binding.past_table.Grown`); None where a run's contradict it.
 
         Args:
             rows: Rows of the past.

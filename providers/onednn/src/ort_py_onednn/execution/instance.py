@@ -73,7 +73,7 @@ class _Form:
         opaque: The same for inputs whose arrays do not speak the buffer protocol.
         outputs: (shape, type, whether arrays speak no buffer protocol, words) of each output.
         flags: The processor's flags of a run; None if they are not checked.
-        grown: Memory for what code is told of a run's past, what that depends on besides the run, and the words of
+        grown: Memory for what code has to know of a run's past, what that depends on besides the run, and the words of
             `calls` that hold its address.
         restore: Word that holds the caller's number of threads; -1 where there are no threads.
         size: Elements of the inputs.

@@ -187,7 +187,7 @@ def common_type(one: ValueType, other: ValueType) -> ValueType:
     """The type of what is one or the other.
 
     Raises:
-        Uncovered: They are no tensors of one element type.
+        Uncovered: They are not tensors of one element type.
     """
     if not isinstance(one, TensorType) or not isinstance(other, TensorType) or one.data_type is not other.data_type:
         raise Uncovered
