@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import mmap
 import time
+import tracemalloc
 from pathlib import Path
 
 import numpy as np
@@ -92,6 +93,43 @@ def test_reading_numbers_in_many_parts_takes_time_in_proportion() -> None:
 
     few = min(seconds(2000) for _ in range(3))
     assert seconds(40_000) < 100 * few
+
+
+def test_a_number_in_a_part_of_its_own_is_read_as_soon_as_a_text() -> None:
+    """A small file could else keep a session busy for minutes: arrays take forty times as long to make."""
+
+    def seconds(content: bytes, message: type[TensorProto] | type[NodeProto]) -> float:
+        begun = time.process_time()
+        read(message, memoryview(content * 20_000))
+        return time.process_time() - begun
+
+    text = min(seconds(field(1, b"a"), NodeProto) for _ in range(3))
+    assert min(seconds(field(7, b"\x01"), TensorProto) for _ in range(3)) < 8 * text
+
+
+def test_many_numbers_take_little_memory_beside_them() -> None:
+    """One byte a number is the worst that a file can do: a small one would else take all memory."""
+    content = memoryview(field(7, b"\x01" * 2_000_000))
+    tracemalloc.start()
+    try:
+        found = read(TensorProto, content).int64_data
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 2 * found.nbytes
+
+
+@pytest.mark.parametrize("shift", range(10))
+def test_numbers_may_lie_across_blocks(shift: int) -> None:
+    numbers = [0] * shift + [-1, 5, 1 << 62, 300] * 30_000
+    content = onnx.TensorProto(int64_data=numbers).SerializeToString()
+    assert read(TensorProto, memoryview(content)).int64_data.tolist() == numbers
+
+
+@pytest.mark.parametrize("end", [b"\x80" * 300_000 + b"\x00", b"\x00" * 300_000 + b"\x80"])
+def test_long_runs_of_bytes_that_are_no_numbers_are_refused(end: bytes) -> None:
+    with pytest.raises(Malformed, match="a number"):
+        read(TensorProto, memoryview(field(7, end)))
 
 
 def test_the_last_of_alternatives_counts() -> None:

@@ -53,6 +53,12 @@ DEEPEST = 100
 _RUN = 64
 """Numbers in a row, each with its tag, from which on many are read at once."""
 
+_FEW = 32
+"""Bytes of numbers without tags up to which they are read one by one: arrays take longer to make."""
+
+_BLOCK = 1 << 16
+"""Bytes of numbers that are read at once: decoding takes some fifty times as much memory."""
+
 _CHECKED = 1 << 18
 """Bytes of a message after which the caller is asked whether to go on."""
 
@@ -65,6 +71,8 @@ _FLOAT, _DOUBLE = struct.Struct("<f"), struct.Struct("<d")
 _TAGS = 256
 """Tags that a field which is read may have."""
 
+_BROKEN = "a number breaks off"
+_TOO_LONG = "a number has more than 64 bits"
 _BEYOND = "a field extends beyond the end of its message"
 
 _Entry = tuple[int, str, Any, tuple[str, ...]]
@@ -339,7 +347,7 @@ def _varint(data: Any, position: int) -> tuple[int, int]:
             return value & _64_BITS, position
         shift += 7
         if shift >= 7 * _LONGEST:
-            raise Malformed("a number has more than 64 bits")
+            raise Malformed(_TOO_LONG)
 
 
 def _check_number(tag: int) -> None:
@@ -375,18 +383,21 @@ def _add_packed(values: dict[str, Any], name: str, chunk: Any, dtype: np.dtype[A
     """Add numbers without tags to a list of numbers."""
     if not len(chunk):  # as if the field were not there
         return
+    numbers: Any
     if dtype.kind == "f":
         if len(chunk) % dtype.itemsize:
             raise Malformed(f"{len(chunk)} bytes are no sequence of numbers of {dtype.itemsize} bytes")
         numbers = np.frombuffer(chunk, dtype.newbyteorder("<"))
+    elif len(chunk) <= _FEW:
+        numbers = _few(chunk, dtype)
     else:
-        numbers = _in_width(_varints(np.frombuffer(chunk, np.uint8)), dtype)
+        numbers = _many(np.frombuffer(chunk, np.uint8), dtype)
     present = values.get(name)
     if present is None:
-        values[name] = numbers if how == ARRAY else numbers.tolist()
+        values[name] = numbers if how == ARRAY else _list_of(numbers)
     else:  # a list, since joining arrays each time would take time squared where there are many small parts
         present = values[name] = _list_of(present)
-        present.extend(numbers.tolist())
+        present.extend(_list_of(numbers))
 
 
 def _add_numbers(
@@ -396,7 +407,7 @@ def _add_numbers(
     present = values.get(name)
     if type(present) is not list:
         present = values[name] = [] if present is None else _list_of(present)
-    width, bits = dtype.itemsize, 8 * dtype.itemsize
+    width = dtype.itemsize
     fixed = None if dtype.kind != "f" else _FLOAT if width == 4 else _DOUBLE
     head = tag if tag <= 0x7F else -1  # longer ones are compared where there are many numbers
     while True:
@@ -407,10 +418,7 @@ def _add_numbers(
             value = data[position]
             position += 1
             if value > 0x7F:
-                value, position = _varint(data, position - 1)
-                if dtype.kind == "i":
-                    value &= (1 << bits) - 1
-                    value -= value >> (bits - 1) << bits
+                value, position = _long(data, position - 1, dtype)
         present.append(value)
         if len(present) >= _RUN and not len(present) & (len(present) - 1):  # so that vain attempts are few
             position = _add_run(present, data, position, stop, tag, dtype)
@@ -423,10 +431,54 @@ def _list_of(numbers: Any) -> list[Any]:
     return numbers if isinstance(numbers, list) else numbers.tolist()
 
 
+def _long(data: Any, position: int, dtype: np.dtype[Any]) -> tuple[int, int]:
+    """A number of more than 7 bits as what was written, and where it ends."""
+    value, position = _varint(data, position)
+    if dtype.kind == "i":
+        bits = 8 * dtype.itemsize
+        value &= (1 << bits) - 1
+        value -= value >> (bits - 1) << bits
+    return value, position
+
+
+def _few(chunk: Any, dtype: np.dtype[Any]) -> list[int]:
+    """All numbers in a few bytes."""
+    if chunk[-1] > 0x7F:
+        raise Malformed(_BROKEN)
+    found: list[int] = []
+    position = 0
+    while position < len(chunk):
+        value = chunk[position]
+        position += 1
+        if value > 0x7F:
+            value, position = _long(chunk, position - 1, dtype)
+        found.append(value)
+    return found
+
+
+def _many(coded: np.ndarray[Any, Any], dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
+    """All numbers in any number of bytes, a block at a time."""
+    if len(coded) <= _BLOCK:
+        return _in_width(_varints(coded), dtype)
+    numbers = np.empty(np.count_nonzero(coded < 0x80), dtype)
+    position = filled = 0
+    while position < len(coded):
+        block = coded[position : position + _BLOCK]
+        if position + len(block) < len(coded):  # the last number of a block goes on in the next one
+            ends = np.flatnonzero(block[-_LONGEST:] < 0x80)
+            if not len(ends):
+                raise Malformed(_TOO_LONG)
+            block = block[: len(block) - _LONGEST + int(ends[-1]) + 1]
+        found = _in_width(_varints(block), dtype)
+        numbers[filled : filled + len(found)] = found
+        position, filled = position + len(block), filled + len(found)
+    return numbers
+
+
 def _add_run(present: list[Any], data: Any, position: int, stop: int, tag: int, dtype: np.dtype[Any]) -> int:
     """Add all numbers that follow each other with the same tag, many at a time."""
     while True:
-        window = np.frombuffer(data, np.uint8, min(16 * len(present), stop - position), position)
+        window = np.frombuffer(data, np.uint8, min(16 * len(present), _BLOCK, stop - position), position)
         if dtype.kind == "f":
             numbers, end = _fixed_run(window, tag, dtype)
         else:
@@ -482,12 +534,12 @@ def _varints(coded: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     """
     ends = np.flatnonzero(coded < 0x80)
     if len(coded) and (not len(ends) or ends[-1] != len(coded) - 1):
-        raise Malformed("a number breaks off")
+        raise Malformed(_BROKEN)
     starts = np.concatenate([[0], ends[:-1] + 1]) if len(ends) else ends
     lengths = ends - starts + 1
     longest = int(lengths.max(initial=0))
     if longest > _LONGEST:
-        raise Malformed("a number has more than 64 bits")
+        raise Malformed(_TOO_LONG)
     numbers = np.zeros(len(ends), np.uint64)
     for place in range(longest):
         has = lengths > place
