@@ -6,11 +6,12 @@ import os
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import onnx
 import pytest
 
 from ort_py.errors import ArgumentTypeError
-from ort_py.graph.reading.given_model import GivenModel
+from ort_py.graph.reading.given_model import COMPILED_MAGIC, GivenModel
 
 
 @pytest.mark.parametrize("source", ["a/model.onnx", Path("a/model.onnx"), b"a/model.onnx"])
@@ -20,6 +21,30 @@ def test_paths_are_files_and_bytes_are_not(source: Any) -> None:
     assert given.path == ("" if isinstance(source, bytes) else os.fspath(source))
     assert given.nbytes == (len(source) if isinstance(source, bytes) else 0)
     assert not given.is_message
+
+
+@pytest.mark.parametrize("form", ["every second byte", "columns first", "two axes", "floats", "foreign floats"])
+def test_views_of_any_form_are_the_bytes_in_order(form: str) -> None:
+    """A view need not lie in one piece, nor have elements of one byte."""
+    whole = COMPILED_MAGIC + bytes(range(48))
+    square = np.frombuffer(whole, np.uint8).reshape(8, 8)
+    views = {
+        "every second byte": memoryview(np.repeat(np.frombuffer(whole, np.uint8), 2))[::2],
+        "columns first": memoryview(np.asfortranarray(square)),
+        "two axes": memoryview(square),
+        "floats": memoryview(square.view(np.float32)),
+        "foreign floats": memoryview(square.view(">f4")),
+    }
+    given = GivenModel.of(views[form])
+    assert memoryview(given.content).cast("B") == whole
+    assert given.is_compiled
+
+
+@pytest.mark.parametrize("shape", [(), (0, 3)])
+def test_views_without_axes_or_elements_are_bytes(shape: tuple[int, ...]) -> None:
+    given = GivenModel.of(memoryview(np.zeros(shape, np.uint8)))
+    assert bytes(given.content) == bytes(given.nbytes)
+    assert not given.is_compiled
 
 
 def test_a_message_knows_its_size() -> None:

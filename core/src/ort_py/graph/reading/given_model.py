@@ -18,6 +18,16 @@ COMPILED_SUFFIX = ".ortpy"
 """The end of the name of a compiled model's file."""
 
 
+def flat_bytes(source: bytes | bytearray | memoryview) -> bytes | bytearray | memoryview:
+    """The bytes of what was given, one after another: a view of other elements or of several axes is read in order."""
+    if not isinstance(source, memoryview) or (source.format == "B" and source.ndim == 1 and source.c_contiguous):
+        return source
+    try:
+        return source.cast("B")
+    except TypeError:  # it has gaps, or no axes, or elements of a foreign byte order
+        return memoryview(source.tobytes())
+
+
 @dataclass(frozen=True, slots=True)
 class GivenModel:
     """A model as it was given.
@@ -51,7 +61,7 @@ class GivenModel:
                 raise ArgumentTypeError("The path of the model is empty.", fix="Pass the path of the .onnx file.")
             return cls(path, path, is_message=False)
         if isinstance(source, bytes | bytearray | memoryview):
-            return cls(source, "", is_message=False)
+            return cls(flat_bytes(source), "", is_message=False)
         if hasattr(source, "SerializeToString") and hasattr(source, "graph"):
             return cls(source, "", is_message=True)
         raise ArgumentTypeError(

@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 from ort_py.errors import Fail, InvalidArgument, InvalidProtobuf, LimitError, Location, NoSuchFile
 from ort_py.files import FileIdentity, open_regular
 from ort_py.graph.reading.fingerprint import ContentHash, content_hash
-from ort_py.graph.reading.given_model import COMPILED_MAGIC, COMPILED_SUFFIX
+from ort_py.graph.reading.given_model import COMPILED_MAGIC, COMPILED_SUFFIX, flat_bytes
 from ort_py.graph.reading.onnx_messages import ModelProto
 from ort_py.graph.reading.wire import Malformed, TooDeep, read
 from ort_py.graph.weights.paging import forget_pages, mapped
@@ -97,7 +97,7 @@ def read_source(
     elif isinstance(source, bytes | bytearray | memoryview):
         size = len(source) if not isinstance(source, memoryview) else source.nbytes
         _check_size(size, limits, "the bytes given")
-        content = memoryview(source).cast("B")
+        content = memoryview(flat_bytes(source))
         proto = _parsed(content, "the bytes given", whole, check)
         kept = None if whole else content
         found = ModelSource(proto, "", ContentHash(content_hash(content)), size, folder, content=kept)
