@@ -8,7 +8,9 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from ort_py.dtypes import DataType, SequenceType, TensorType
+from ort_py.errors import InvalidGraph
 from ort_py.graph.reading.external_data import ExternalFiles
+from ort_py.graph.reading.loader import load_model
 from ort_py.graph.reading.parse_graph import GraphReader
 from ort_py.graph.reading.tensors import TensorReader
 from ort_py.graph.reading.written import WrittenGraph, WrittenNode
@@ -169,3 +171,13 @@ def test_graphs_as_defaults_of_functions_are_a_problem() -> None:
     graphs = reader()
     graphs.function(proto)
     assert "Function 'pkg.F' has a graph as the default of its attribute 'g'" in graphs.problems[0]
+
+
+def test_a_model_of_nothing_but_faults_is_refused_at_once() -> None:
+    """A megabyte may hold half a million malformed tensors, each of which would be a problem to report."""
+    content = (
+        b"\x08\x08\x42\x04\x0a\x00\x10\x11"
+        + onnx.ModelProto(graph=onnx.GraphProto(initializer=[onnx.TensorProto()] * 100_000)).SerializeToString()
+    )
+    with pytest.raises(InvalidGraph, match="and 981 more"):  # 1,001 were read
+        load_model(content)

@@ -105,7 +105,7 @@ def _parse(
     """Read the graphs, then let go of the message: the graph is built without its memory."""
     files = ExternalFiles(read.folder, store, budget, read.real_folder, supplied)
     tensors = TensorReader(store, budget, files, read.content, os.path.abspath(read.path), read.file)
-    reader = GraphReader(tensors, budget, typed=model.ir_version >= _FIRST_IR_WITH_TYPES)
+    reader = GraphReader(tensors, budget, typed=model.ir_version >= _FIRST_IR_WITH_TYPES, source=read.path)
     proto, read.proto = read.proto, None
     supplied.check_used(proto.graph)
     written = reader.graph(proto.graph)

@@ -15,7 +15,7 @@ import numpy as np
 from ort_py.dtypes import ValueType
 from ort_py.errors import InconsistentGraph, InvalidGraph
 from ort_py.graph.checking.domains import normalised
-from ort_py.graph.checking.problems import Problem
+from ort_py.graph.checking.problems import Problem, raise_problems
 from ort_py.graph.ir import Weight
 from ort_py.graph.reading.attributes import (
     CONSTANT_ATTRIBUTES,
@@ -30,6 +30,9 @@ from ort_py.graph.reading.text import read_opsets, read_type, text, texts, undef
 from ort_py.graph.reading.written import WrittenFunction, WrittenGraph, WrittenNode
 from ort_py.limits import Budget
 
+_MOST_PROBLEMS = 1000
+_FIX = "Export the model again; onnx.checker.check_model shows whether the exporter is at fault."
+
 
 def as_problem(error: InvalidGraph) -> str:
     return f"{error.what} ({'; '.join(error.why)})" if error.why else error.what
@@ -42,13 +45,15 @@ class GraphReader:
         tensors: Reads its tensors.
         budget: Limits of the load.
         typed: Whether attributes must say their types; IR version 1 wrote none.
+        source: Path of the model's file, for errors.
 
     Attributes:
         problems: Faults, in the order they were found in.
     """
 
-    def __init__(self, tensors: TensorReader, budget: Budget, *, typed: bool = False) -> None:
+    def __init__(self, tensors: TensorReader, budget: Budget, *, typed: bool = False, source: str = "") -> None:
         self.problems: list[str] = []
+        self._source = source
         self._typed = typed
         self._tensors = tensors
         self._budget = budget
@@ -82,7 +87,7 @@ class GraphReader:
                 known = kind is not None
             if not known and info.name not in weights:
                 lacks = "element type" if kind else "type"
-                self.problems.append(Problem(f"Input '{info.name}' of the model has no {lacks}.", InconsistentGraph))
+                self._note(Problem(f"Input '{info.name}' of the model has no {lacks}.", InconsistentGraph))
 
     def function(self, proto: Any) -> WrittenFunction:
         """Read a ``FunctionProto``. Raises as `graph`."""
@@ -91,12 +96,12 @@ class GraphReader:
         written.opset_imports = read_opsets(proto.opset_import)
         for side, names in (("input", written.inputs), ("output", written.outputs)):
             if len(set(names)) < len(names):
-                self.problems.append(f"Function '{written.title}' has an {side} twice.")
+                self._note(f"Function '{written.title}' has an {side} twice.")
         written.types = dict(self._declared(proto.value_info))
         for attribute in proto.attribute_proto:
             kind = attribute_kind(attribute)
             if kind in (GRAPH, GRAPHS):
-                self.problems.append(
+                self._note(
                     f"Function '{written.title}' has a graph as the default of its attribute '{attribute.name}', "
                     "which ONNX does not allow."
                 )
@@ -113,7 +118,7 @@ class GraphReader:
             name, known = text(info.name), read_type(info.type) if info.HasField("type") else None
             if known is None and (number := undefined_element(info.type)):
                 problem = f"'{name}' is declared with the element type {number}, which ONNX does not define."
-                self.problems.append(Problem(problem, InconsistentGraph))
+                self._note(Problem(problem, InconsistentGraph))
             declared.append((name, known))
         return declared
 
@@ -135,9 +140,17 @@ class GraphReader:
             weight = read()
         except InvalidGraph as error:
             # onnxruntime looks at initializers when it copies them, and then tells of a general failure.
-            self.problems.append(Problem(as_problem(error), InconsistentGraph))
+            self._note(Problem(as_problem(error), InconsistentGraph))
             weight = self._stand_in()
         written.weights.append((name, weight))
+
+    def _note(self, problem: str) -> None:
+        """Remember a problem. Where there are more than anybody reads, all of them are raised at once: a small file may
+        have millions of malformed parts.
+        """
+        self.problems.append(problem)
+        if len(self.problems) > _MOST_PROBLEMS:
+            raise_problems(self.problems, "The model is not valid ONNX.", self._source, _FIX)
 
     def _stand_in(self) -> Weight:
         """Make a placeholder for a malformed tensor, so that its readers are not reported as reading an unknown
@@ -164,9 +177,9 @@ class GraphReader:
             self._budget.tick()
             name = text(proto.name)
             if self._typed and not proto.type and not proto.ref_attr_name:
-                self.problems.append(f"{_title(node)}: attribute '{name}' has no type.")
+                self._note(f"{_title(node)}: attribute '{name}' has no type.")
             if name in node.attributes:
-                self.problems.append(f"{_title(node)} has the attribute '{name}' twice.")
+                self._note(f"{_title(node)} has the attribute '{name}' twice.")
             elif proto.ref_attr_name:
                 node.references += ((name, text(proto.ref_attr_name)),)
             elif constant and len(protos) == 1:
@@ -191,7 +204,7 @@ class GraphReader:
         try:
             attributes[proto.name] = read_attribute(proto, kind, self._tensors)
         except InvalidGraph as error:
-            self.problems.append(f"{title}: {as_problem(error)}")
+            self._note(f"{title}: {as_problem(error)}")
 
     def _constant(self, proto: Any, node: WrittenNode) -> None:
         """The tensor goes straight to the store; as an attribute value it would be hashed again for each reader."""
@@ -206,7 +219,7 @@ class GraphReader:
                 if proto.name in CONSTANT_ATTRIBUTES:
                     node.weight = constant_weight(node.attributes, self._tensors.store)
         except InvalidGraph as error:
-            self.problems.append(f"{_title(node)}: {as_problem(error)}")
+            self._note(f"{_title(node)}: {as_problem(error)}")
             node.weight = self._stand_in()
 
 

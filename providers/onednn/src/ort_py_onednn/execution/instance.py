@@ -256,6 +256,7 @@ class DnnlInstance(RegionInstance):
             if growth is None:
                 self._form = self._form_for(shapes, lambda: inputs)
             else:
+                self._shapes = None  # a run that is declined half-way leaves numbers of two runs
                 self._form = self._grown(growth, shapes, counts, inputs)
             self._shapes, self._counted = shapes, counts
         form = self._form
