@@ -63,6 +63,19 @@ def test_products_are_as_exact_as_in_float32(
     assert np.abs(actual - exact).max() <= max(6 * np.abs(single - exact).max(), 2e-6 * np.abs(exact).max())
 
 
+@pytest.mark.parametrize("flat", ["s", "z"])
+def test_shapes_of_scales_and_zero_points_may_differ(flat: str) -> None:
+    """The operator allows a row for each column, and one vector of all: for each of them by itself."""
+    constants, real, attributes = _blocks(4, 32, 48)
+    constants[flat] = constants[flat].reshape(-1)
+    x = np.random.default_rng(5).standard_normal((3, 256)).astype(np.float32)
+    made = node("MatMulNBits", "x b s z", "y", domain="com.microsoft", **attributes)
+    with open_session(model([made], {"x": x}, constants)) as session:
+        (actual,) = session.run(None, {"x": x})
+        assert _provider(session) == "DnnlExecutionProvider"
+    np.testing.assert_allclose(actual, x.astype(np.float64) @ real, rtol=1e-4, atol=1e-4)
+
+
 def test_zero_points_that_are_fed_are_left_to_others() -> None:
     """They are not known when the model is rewritten; the result is the same."""
     constants, real, attributes = _blocks(4, 32, 48)

@@ -57,7 +57,8 @@ class SplitFloatZeroPoints(RewriteRule):
         assert result is not None, "a product that nobody reads is gone"
         count, ahead = depth // size, [0] * (len(source.shape) - 1)
         middle = float(1 << (bits - 1))
-        less = (middle - found.astype(np.float64)) * factors.astype(np.float64)
+        # Each may be a vector, or have a row for each column.
+        less = (middle - found.reshape(-1).astype(np.float64)) * factors.reshape(-1).astype(np.float64)
         table = np.ascontiguousarray(less.reshape(columns, count).T.astype(np.float32))
 
         def constant(what: str, array: Array) -> str:
