@@ -11,6 +11,9 @@ from ort_py.errors import InvalidGraph, Location
 
 _MOST_SHOWN = 20
 
+INVALID = "The model is not valid ONNX."
+EXPORT_AGAIN = "Export the model again; onnx.checker.check_model shows whether the exporter is at fault."
+
 
 class Problem(str):
     """A problem for which applications of onnxruntime expect another class than `InvalidGraph`."""

@@ -13,13 +13,12 @@ from collections.abc import Iterator
 
 from ort_py.errors import InconsistentGraph
 from ort_py.graph.checking.nested_checks import nested_problems, nested_type_problems
-from ort_py.graph.checking.problems import Problem, raise_problems
+from ort_py.graph.checking.problems import EXPORT_AGAIN, INVALID, Problem, raise_problems
 from ort_py.graph.checking.resolved_schema import ResolvedSchema, attribute_kind_name, pairs, type_text
 from ort_py.graph.checking.schema import SchemaRegistry
 from ort_py.graph.ir import Model, Node, walk
 
 _MOST_SHOWN = 20
-_FIX = "Export the model again; onnx.checker.check_model shows whether the exporter is at fault."
 _STANDARD = ("", "ai.onnx.ml")
 """Domains whose unknown operators contradict the specification; those of others are merely not known here."""
 
@@ -52,7 +51,7 @@ def validate(model: Model, schemas: SchemaRegistry) -> None:
                 # Written down, so that inference and a model written from this one agree with us.
                 model.opset_imports[node.domain] = schemas.opset(node)
             problems.extend(f"{_title(node)}: {text}" for text in _node_problems(node, schema))
-    raise_problems(problems, "The model is not valid ONNX.", model.source, _UNKNOWN_FIX if unknown else _FIX)
+    raise_problems(problems, INVALID, model.source, _UNKNOWN_FIX if unknown else EXPORT_AGAIN)
 
 
 def check_types(model: Model, schemas: SchemaRegistry) -> None:
@@ -77,7 +76,7 @@ def check_types(model: Model, schemas: SchemaRegistry) -> None:
                 Problem(f"{_title(node)}: {text}", InconsistentGraph) for text in nested_type_problems(node)
             )
             node.type_bindings = {variable: found for variable, (found, _) in bound.items()}
-    raise_problems(problems, "The types in the model contradict the ONNX specification.", model.source, _FIX)
+    raise_problems(problems, "The types in the model contradict the ONNX specification.", model.source, EXPORT_AGAIN)
 
 
 def _title(node: Node) -> str:

@@ -15,7 +15,7 @@ import numpy as np
 from ort_py.dtypes import ValueType
 from ort_py.errors import InconsistentGraph, InvalidGraph
 from ort_py.graph.checking.domains import normalised
-from ort_py.graph.checking.problems import Problem, raise_problems
+from ort_py.graph.checking.problems import EXPORT_AGAIN, INVALID, Problem, raise_problems
 from ort_py.graph.ir import Weight
 from ort_py.graph.reading.attributes import (
     CONSTANT_ATTRIBUTES,
@@ -31,7 +31,6 @@ from ort_py.graph.reading.written import WrittenFunction, WrittenGraph, WrittenN
 from ort_py.limits import Budget
 
 _MOST_PROBLEMS = 1000
-_FIX = "Export the model again; onnx.checker.check_model shows whether the exporter is at fault."
 
 
 def as_problem(error: InvalidGraph) -> str:
@@ -150,7 +149,7 @@ class GraphReader:
         """
         self.problems.append(problem)
         if len(self.problems) > _MOST_PROBLEMS:
-            raise_problems(self.problems, "The model is not valid ONNX.", self._source, _FIX)
+            raise_problems(self.problems, INVALID, self._source, EXPORT_AGAIN)
 
     def _stand_in(self) -> Weight:
         """Make a placeholder for a malformed tensor, so that its readers are not reported as reading an unknown
