@@ -63,7 +63,7 @@ _CHECKED = 1 << 18
 """Bytes of a message after which the caller is asked whether to go on."""
 
 _VARINT, _FIXED64, _LENGTH, _GROUP, _GROUP_END, _FIXED32 = range(6)
-_64_BITS, _SIGN_64, _32_BITS = (1 << 64) - 1, 1 << 63, (1 << 32) - 1
+_64_BITS = (1 << 64) - 1
 _LONGEST = 10
 """Bytes of a number of 64 bits at most."""
 _FLOAT, _DOUBLE = struct.Struct("<f"), struct.Struct("<d")
@@ -318,12 +318,8 @@ def _number(values: dict[str, Any], entry: _Entry, data: Any, position: int, sto
     position += 1
     if value > 0x7F:
         value, position = _varint(data, position - 1)
-    if how == INT:
-        values[name] = value if value < _SIGN_64 else value - _64_BITS - 1
-        return position
-    value &= _32_BITS
-    value -= value >> 31 << 32
-    if how == INT32 or 0 <= value < of:  # protobuf ignores constants that an enumeration lacks
+        value = _signed(value, 64 if how == INT else 32)
+    if how != ENUM or 0 <= value < of:  # protobuf ignores constants that an enumeration lacks
         values[name] = value
     return position
 
@@ -348,6 +344,12 @@ def _varint(data: Any, position: int) -> tuple[int, int]:
         shift += 7
         if shift >= 7 * _LONGEST:
             raise Malformed(_TOO_LONG)
+
+
+def _signed(value: int, bits: int) -> int:
+    """The lowest bits of a number, as two's complement has them."""
+    value &= (1 << bits) - 1
+    return value - (value >> (bits - 1) << bits)
 
 
 def _check_number(tag: int) -> None:
@@ -434,11 +436,7 @@ def _list_of(numbers: Any) -> list[Any]:
 def _long(data: Any, position: int, dtype: np.dtype[Any]) -> tuple[int, int]:
     """A number of more than 7 bits as what was written, and where it ends."""
     value, position = _varint(data, position)
-    if dtype.kind == "i":
-        bits = 8 * dtype.itemsize
-        value &= (1 << bits) - 1
-        value -= value >> (bits - 1) << bits
-    return value, position
+    return _signed(value, 8 * dtype.itemsize) if dtype.kind == "i" else value, position
 
 
 def _few(chunk: Any, dtype: np.dtype[Any]) -> list[int]:
