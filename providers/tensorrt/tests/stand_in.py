@@ -1,9 +1,10 @@
 """A stand-in for the runtime half of TensorRT: engines whose runs onnxruntime computes, on a simulated GPU.
 
 It checks what the library's documentation demands of every call: the order (shapes, then addresses, then the run),
-that shapes lie in the profile, that addresses are memory of the device, aligned to 256 bytes and large enough, that a
-context has memory for what it writes and is used on one stream at a time, and that contexts go before their engine and
-the engine before its runtime. A run happens when its stream gets there, so that memory that was dropped too early is
+that shapes lie in the profile, that addresses are memory of the device, aligned to 256 bytes and large enough, and that
+a context has memory for what it writes and is used on one stream at a time. A context keeps its engine alive and an
+engine its runtime, as the library's own Python objects do, so no other order of releases is possible; the events say
+that they are released at all. A run happens when its stream gets there, so that memory that was dropped too early is
 seen as poison. What the library itself does on a device is not known from this.
 """
 
@@ -105,7 +106,6 @@ class _Base:
 class _Runtime:
     def __init__(self, library: StandInLibrary, logger: Any) -> None:
         self.library, self.logger = library, logger
-        self.engines = 0
 
     def deserialize_cuda_engine(self, plan: bytes) -> _Engine | None:
         if self.library.said_no("deserialize_cuda_engine", self.logger):
@@ -117,7 +117,6 @@ class _Runtime:
         return _Engine(self, request)
 
     def __del__(self) -> None:
-        assert not self.engines, "a runtime went before its engine"
         self.library.events.append("runtime gone")
 
 
@@ -137,7 +136,6 @@ class _Engine:
         self.computed = _computed(_inline(request))
         self.num_io_tensors = len(self.reads) + len(self.writes)
         self.device_memory_size_v2 = _SCRATCH
-        runtime.engines += 1
 
     def get_tensor_name(self, number: int) -> str:
         return [*self.reads, *self.writes][number]
@@ -173,8 +171,6 @@ class _Engine:
     def __del__(self) -> None:
         if not hasattr(self, "device_memory_size_v2"):
             return  # it was not made
-        assert not self.contexts, "an engine went before its context"
-        self.runtime.engines -= 1
         self.library.events.append("engine gone")
 
 
