@@ -16,7 +16,7 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
-__all__ = ["GPT2", "TRANSFORMERS", "Transformer", "gpt2_feeds"]
+__all__ = ["GPT2", "TRANSFORMERS", "Shape", "Transformer", "gpt2", "gpt2_feeds"]
 
 FLOAT, INT64 = TensorProto.FLOAT, TensorProto.INT64
 Feeds = Mapping[str, Any]
@@ -29,12 +29,14 @@ class Shape:
     Attributes:
         width, layers, heads: Of the stack; the layer between is four times as wide.
         words: Words, patches or frames.
+        known: Different words of a language model.
     """
 
     width: int = 768
     layers: int = 12
     heads: int = 12
     words: int = 0
+    known: int = 50_257
 
 
 class _Graph:
@@ -175,19 +177,19 @@ def _whisper() -> tuple[onnx.ModelProto, Feeds]:
 GPT2 = Shape()
 """Sizes of GPT-2."""
 
-_GPT2_WORDS, _GPT2_PLACES = 50_257, 1024
+_GPT2_PLACES = 2048
 
 
-def _gpt2() -> onnx.ModelProto:
+def gpt2(size: Shape = GPT2) -> onnx.ModelProto:
     """GPT-2 with its past: `input_ids`, `mask` (added to scores) and `position_ids`, two states a layer."""
-    size, each = GPT2, GPT2.width // GPT2.heads
+    each = size.width // size.heads
     graph = _Graph(7)
-    words = graph.weight(_GPT2_WORDS, size.width)
+    words = graph.weight(size.known, size.width)
     places = graph("Gather", graph.weight(_GPT2_PLACES, size.width), "position_ids")
     found = graph("Add", graph("Gather", words, "input_ids"), places)
     ends = [_value(name, INT64, 1, "words") for name in ("input_ids", "position_ids")]
     ends.append(_value("mask", FLOAT, 1, 1, "words", "total"))
-    results = [_value("logits", FLOAT, 1, "words", _GPT2_WORDS)]
+    results = [_value("logits", FLOAT, 1, "words", size.known)]
     for layer in range(size.layers):
         source = graph.linear(graph.norm(found, size.width), size.width, 3 * size.width)
         parts = [f"{kind}_{layer}" for kind in ("queries", "keys", "values")]
@@ -208,19 +210,19 @@ def _gpt2() -> onnx.ModelProto:
     return graph.model(ends, results)
 
 
-def gpt2_feeds(words: int, past: int) -> dict[str, Any]:
+def gpt2_feeds(words: int, past: int, size: Shape = GPT2) -> dict[str, Any]:
     """Feeds of GPT-2 for some new words after some past ones."""
     random = np.random.default_rng(8)
     mask = np.zeros((1, 1, words, past + words), np.float32)
     mask[0, 0] = np.triu(np.full((words, past + words), np.float32(-1e9)), past + 1)
     feeds: dict[str, Any] = {
-        "input_ids": random.integers(0, _GPT2_WORDS, (1, words)),
+        "input_ids": random.integers(0, size.known, (1, words)),
         "position_ids": np.arange(past, past + words)[np.newaxis],
         "mask": mask,
     }
-    for layer in range(GPT2.layers):
+    for layer in range(size.layers):
         for kind in ("key", "value"):
-            shape = (1, GPT2.heads, past, GPT2.width // GPT2.heads)
+            shape = (1, size.heads, past, size.width // size.heads)
             feeds[f"past_{kind}_{layer}"] = random.standard_normal(shape, np.float32)
     return feeds
 
@@ -260,7 +262,7 @@ TRANSFORMERS: tuple[Transformer, ...] = (
     Transformer("bert-base-128", "bert-base", _bert),
     Transformer("vit-b16", "vit-b16", _vit),
     Transformer("whisper-base-encoder", "whisper-base-encoder", _whisper),
-    Transformer("gpt2-prefill-64", "gpt2", lambda: (_gpt2(), gpt2_feeds(64, 0))),
-    Transformer("gpt2-token-past-64", "gpt2", lambda: (_gpt2(), gpt2_feeds(1, 64))),
+    Transformer("gpt2-prefill-64", "gpt2", lambda: (gpt2(), gpt2_feeds(64, 0))),
+    Transformer("gpt2-token-past-64", "gpt2", lambda: (gpt2(), gpt2_feeds(1, 64))),
 )
 """What `benchmarks.providers` measures beside trained models."""

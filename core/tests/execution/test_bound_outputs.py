@@ -24,6 +24,7 @@ from ort_py.contracts import (
 )
 from ort_py.engine.runner import Runner
 from ort_py.errors import ExecutionError
+from ort_py.execution import bound_outputs
 from ort_py.execution.bound_outputs import WORTH_BYTES
 from ort_py.execution.planned_runs import PlannedRuns
 
@@ -74,6 +75,66 @@ def test_a_kernel_writes_there() -> None:
     (y,) = run_into(runner, x, y=target)
     assert y is target
     np.testing.assert_array_equal(y, -x)
+
+
+def test_where_arrays_lie_is_found_out_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Runs with the same arrays use what was found out for the first of them."""
+    runner, x, target = runner_of(NEGATIVE), numbers(), np.empty(SIZE, np.float32)
+    writing, looks, find = runner.writing_to({"y": target}), list[int](), bound_outputs._overlaps
+
+    def counted(arrays: Any) -> Any:
+        looks.append(1)
+        return find(arrays)
+
+    monkeypatch.setattr(bound_outputs, "_overlaps", counted)
+    for number in range(5):
+        x[0] = number
+        (y,) = runner.run([], {"x": x}, writing)
+        np.testing.assert_array_equal(y, -x)
+    assert y is target
+    assert len(looks) == 1
+
+
+def test_another_input_is_looked_at() -> None:
+    """One that overlaps the array is read in full before it is written to, whatever was found out before."""
+    runner, block = runner_of(NEGATIVE), numbers(2 * SIZE)
+    target, x = block[SIZE - 1 : -1], numbers()
+    writing, before = runner.writing_to({"y": target}), block.copy()
+    for _ in range(3):
+        (y,) = runner.run([], {"x": x}, writing)
+    assert y is target
+    block[...] = before
+    for _ in range(3):
+        (y,) = runner.run([], {"x": block[:SIZE]}, writing)
+        assert not np.may_share_memory(y, block)
+        np.testing.assert_array_equal(y, -before[:SIZE])
+
+
+def test_an_array_that_was_made_read_only() -> None:
+    """No step writes to it, though one did before."""
+    runner, x, target = runner_of(NEGATIVE), numbers(), np.empty(SIZE, np.float32)
+    writing = runner.writing_to({"y": target})
+    for _ in range(3):
+        (y,) = runner.run([], {"x": x}, writing)
+    assert y is target
+    target.flags.writeable = False
+    x *= 2
+    (y,) = runner.run([], {"x": x}, writing)
+    assert y is not target
+    np.testing.assert_array_equal(y, -x)
+    np.testing.assert_array_equal(target, -x / 2)
+
+
+def test_an_array_whose_shape_was_changed() -> None:
+    """It is looked at again, and left alone where it does not fit the result."""
+    runner, x, target = runner_of(NEGATIVE), numbers(), np.empty(SIZE, np.float32)
+    writing = runner.writing_to({"y": target})
+    for _ in range(3):
+        runner.run([], {"x": x}, writing)
+    target.resize((SIZE // 2, 2), refcheck=False)
+    (y,) = runner.run([], {"x": 2 * x}, writing)
+    assert y is not target
+    np.testing.assert_array_equal(y, -2 * x)
 
 
 def test_ordinary_runs_make_their_own() -> None:

@@ -22,6 +22,7 @@ from ort_py.devices import HOST, Device
 from ort_py.dtypes import DataType, data_type_of
 from ort_py.engine.device_runs import run_on_devices
 from ort_py.engine.engine import Engine
+from ort_py.engine.runner import BoundMemory
 from ort_py.engine.runs import run, run_bound
 from ort_py.errors import ArgumentTypeError, BindingError, Location, OrtPyError, UsageError
 from ort_py.execution.bound_outputs import WORTH_BYTES
@@ -68,7 +69,8 @@ class SessionIOBinding:
         self._vector = OrtValueVector()
         self._names: list[str] | None = None
         self._into_memory = False
-        self._memory: dict[str, Any] | None = None
+        self._memory: BoundMemory | None = None
+        self._settled = False  # whether `_memory` is known for what is bound
 
     def bind_input(self, name: str, *arguments: Any) -> None:
         """Bind an input: `(name, array)`, or `(name, device, element_type, shape, address)`.
@@ -156,13 +158,15 @@ class SessionIOBinding:
         """Forget all inputs."""
         self._inputs.clear()
         self._placed = False
+        self._unsettle()
 
     def clear_binding_outputs(self) -> None:
         """Forget all outputs and results."""
         self._targets.clear()
         self._places.clear()
         self._results.clear()
-        self._names = self._memory = None
+        self._names = None
+        self._unsettle()
 
     def synchronize_inputs(self) -> None:
         """Wait for all work on the devices that inputs are bound on: of other libraries too, which may write them."""
@@ -194,17 +198,19 @@ class SessionIOBinding:
             raise BindingError(
                 f"Error in execution: {error.what}", where=error.where, why=error.why, fix=error.fix
             ) from error
-        if self._into_memory:
+        results = self._results
+        kept: list[Any] = [None if (before := results.get(name)) is None else before._value for name in targets]
+        fits = [_same_form(old, result) for old, result in zip(kept, found, strict=True)]
+        if self._into_memory and not all(fits):
             # All are looked at before any is written to: a run that fails leaves the caller's memory as it was.
             for (name, target), result in zip(targets.items(), found, strict=True):
                 if target is not None:
                     _expect_fit(name, target, result)
-        results = self._results
-        for name, result in zip(targets, found, strict=True):
+        for name, result, old, fit in zip(targets, found, kept, fits, strict=True):
             before = results.get(name)
-            if before is not None and _same_form(old := before._value, result):
+            if fit:
                 # onnxruntime writes later results into the memory of the first, and applications read them there.
-                if isinstance(old, DeviceTensor):
+                if type(old) is DeviceTensor:
                     old.write(result, "run_with_iobinding")
                 elif old is not result:
                     old[...] = result
@@ -212,12 +218,13 @@ class SessionIOBinding:
                 before._value = result
             else:
                 results[name] = OrtValue.of_output(result, self._types[name])
-                self._memory = None
+                self._unsettle()
 
     def _run_on_host(self, names: list[str], run_options: RunOptions | None) -> list[Any]:
-        memory = self._memory if self._memory is not None else self._arrays()
-        if memory and run_options is None:
-            return run_bound(self._session.engine, names, self._inputs, memory)
+        if not self._settled:
+            self._memory, self._settled = self._memory_of_outputs(), True
+        if self._memory is not None and run_options is None:
+            return run_bound(self._session.engine, names, self._inputs, self._memory)
         return run(self._session.engine, names, self._inputs, run_options)
 
     def _want_on(self, name: str, device: Device) -> None:
@@ -225,14 +232,18 @@ class SessionIOBinding:
         self._places.pop(name, None)
         if device.kind != HOST.kind:
             self._places[name] = device
-        self._names = self._memory = None
+        self._names = None
+        self._unsettle()
 
-    def _arrays(self) -> dict[str, Any]:
-        """The memory of outputs that steps might write to; nothing where all are so small that a copy is quicker."""
+    def _unsettle(self) -> None:
+        """Forget the memory of outputs: others are bound."""
+        self._memory, self._settled = None, False
+
+    def _memory_of_outputs(self) -> BoundMemory | None:
+        """The memory that steps might write to; None where all outputs are so small that a copy is quicker."""
         values = {name: value._value for name, value in self._results.items()}
         arrays = {name: array for name, array in values.items() if type(array) is np.ndarray}
-        self._memory = arrays if any(array.nbytes >= WORTH_BYTES for array in arrays.values()) else {}
-        return self._memory
+        return BoundMemory(arrays) if any(array.nbytes >= WORTH_BYTES for array in arrays.values()) else None
 
     def _wanted(self) -> list[str]:
         """Names of the outputs to ask for; empty for all in their order, which `run` answers fastest."""
@@ -250,6 +261,8 @@ class SessionIOBinding:
                 fix=did_you_mean(str(name), self._input_names) or "Use a name that get_inputs() lists.",
             )
         self._inputs[name] = value
+        if self._memory is not None:
+            self._memory.forget()
         self._placed = any(isinstance(bound, DeviceTensor) for bound in self._inputs.values())
 
 
@@ -287,6 +300,8 @@ def _expect_value(value: Any) -> OrtValue:
 
 
 def _same_form(before: Any, result: Any) -> bool:
+    if before is result and type(before) is np.ndarray:
+        return True
     if type(before) is DeviceTensor and type(result) is DeviceTensor and before.device != result.device:
         return False
     return (

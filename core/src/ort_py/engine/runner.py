@@ -24,7 +24,7 @@ from ort_py.platform.memory_pressure import MemoryPressure
 from ort_py.suggestions import close_names, did_you_mean
 
 if TYPE_CHECKING:
-    from ort_py.execution.bound_outputs import BoundOutputs
+    from ort_py.execution.bound_outputs import BoundOutputs, Decision
 
 
 class Runner:
@@ -114,8 +114,7 @@ class Runner:
         return False
 
     def writing_to(self, memory: Mapping[str, Any]) -> WritingTo | None:
-        """Return an object to call before a run whose outputs steps can write into given arrays, or None if no step
-        can.
+        """Return an object to call before runs whose outputs steps can write into given arrays, or None if no step can.
 
         Args:
             memory: Arrays by the name of an output. What a run returns is another array where one was not used.
@@ -234,21 +233,52 @@ class Runner:
 
 
 class WritingTo:
-    """Hands arrays to the steps of one run. Called with the frame, once its inputs are in place.
+    """Hands arrays to the steps of runs. Called with the frame, once its inputs are in place; one run at a time.
 
     Attributes:
         over_inputs: Whether the run that it was called for may have written over an input.
     """
 
-    __slots__ = ("_bound", "_targets", "over_inputs")
+    __slots__ = ("_bound", "_decision", "_targets", "over_inputs")
 
     def __init__(self, bound: BoundOutputs, targets: Mapping[int, Any]) -> None:
         self._bound = bound
         self._targets = targets
+        self._decision: Decision | None = None
         self.over_inputs = False
 
     def __call__(self, frame: Frame) -> None:
-        self.over_inputs = self._bound.bind(frame, self._targets)
+        bound, decision = self._bound, self._decision
+        feeds = bound.feeds_of(frame)
+        if decision is None or not decision.holds_for(feeds):
+            decision = self._decision = bound.decide(feeds, self._targets)
+        self.over_inputs = bool(decision.over)
+        bound.bind(frame, decision)
+
+
+class BoundMemory:
+    """Arrays that the outputs of a binding's runs may be written to. Used by one thread at a time.
+
+    Args:
+        arrays: Arrays by the name of an output.
+    """
+
+    __slots__ = ("_arrays", "_runner", "_writing")
+
+    def __init__(self, arrays: Mapping[str, Any]) -> None:
+        self._arrays = arrays
+        self._runner: Runner | None = None
+        self._writing: WritingTo | None = None
+
+    def writing(self, runner: Runner) -> WritingTo | None:
+        """What `Runner.writing_to` returns for the next run of a runner; what was found out before is kept."""
+        if runner is not self._runner:
+            self._runner, self._writing = runner, runner.writing_to(self._arrays)
+        return self._writing
+
+    def forget(self) -> None:
+        """Let go of the inputs of the runs before: others are bound."""
+        self._runner = self._writing = None
 
 
 def _equal(found: np.dtype[Any], wanted: np.dtype[Any] | None) -> bool:

@@ -17,7 +17,7 @@ from ort_py.engine.recovery.answers import before_run, recover, succeeded
 from ort_py.engine.recovery.split_runs import in_fitting_parts
 from ort_py.engine.run_arguments import check_run_options
 from ort_py.engine.run_callbacks import begin_run
-from ort_py.engine.runner import Runner
+from ort_py.engine.runner import BoundMemory, Runner
 from ort_py.execution.frame import session_closed
 from ort_py.execution.watch import RunWatch
 from ort_py.hooks import RunEvent
@@ -69,7 +69,7 @@ def answer(
 
 
 def run_bound(
-    engine: Engine, output_names: Sequence[str], input_feed: Mapping[str, Any], memory: Mapping[str, Any]
+    engine: Engine, output_names: Sequence[str], input_feed: Mapping[str, Any], memory: BoundMemory
 ) -> list[Any]:
     """Run once, and let steps write outputs to bound memory where they can. Observed runs do not use that memory.
 
@@ -81,7 +81,7 @@ def run_bound(
     runner = engine.runner
     if runner is None or engine.observed:
         return run(engine, output_names, input_feed)
-    writing = runner.writing_to(memory)
+    writing = memory.writing(runner)
     try:
         return runner.run(output_names, input_feed, writing)
     except Exception as error:  # as in `run`

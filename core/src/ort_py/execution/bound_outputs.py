@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from operator import is_
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from ort_py.execution.instructions import Instruction, Slots
     from ort_py.execution.program import Program
 
-WORTH_BYTES = 256 << 10
+WORTH_BYTES = 64 << 10
 """Copying less takes less time than handing it to the step: some microseconds."""
 
 _Array = np.ndarray[Any, Any]
@@ -61,14 +62,17 @@ class BoundOutputs:
                 writer = _RegionWriter(step)
                 self._writers |= dict.fromkeys(wanted.intersection(step.outputs), (number, writer))
 
-    def bind(self, frame: Frame, targets: Mapping[int, _Array]) -> bool:
-        """Hand arrays to the steps of the next run of a frame whose inputs are in their slots.
+    def feeds_of(self, frame: Frame) -> list[Any]:
+        """The inputs of the next run of a frame, which are in their slots."""
+        slots = frame.slots
+        return [slots[slot] for slot in self._inputs]
+
+    def decide(self, feeds: Sequence[Any], targets: Mapping[int, _Array]) -> Decision:
+        """Find which arrays can be handed to steps in runs with these inputs.
 
         Args:
-            targets: An array for the output in a slot, writable and in one piece; any may be left unused.
-
-        Returns:
-            Whether the run may write over an input.
+            feeds: The inputs, as of `feeds_of`.
+            targets: An array for the output in a slot; any may be left unused.
         """
         fitting = [
             (slot, array)
@@ -76,31 +80,70 @@ class BoundOutputs:
             if slot in self._writers and array.nbytes >= WORTH_BYTES and array.flags.carray
         ]
         if not fitting:
-            return False
-        slots = frame.slots
-        others = [(None, array) for array in _arrays([slots[slot] for slot in self._inputs])]
+            return Decision(feeds, targets, (), {})
+        others = [(None, array) for array in _arrays(feeds)]
         alone, met = _overlaps([*others, *targets.items()])
         handed: dict[int, dict[int, _Array]] = {}
         over: dict[int, int] = {}
+        by_slot = dict(zip(self._inputs, feeds, strict=True))
         for slot, array in fitting:
             feed = self._over.get(slot)
-            if feed is not None and met.get(slot) is slots[feed] and _is_same(array, slots[feed]):
+            if feed is not None and met.get(slot) is by_slot[feed] and _is_same(array, by_slot[feed]):
                 over[slot] = feed
             elif slot not in alone or isinstance(self._writers[slot][1], _Updater):
                 continue
             handed.setdefault(self._writers[slot][0], {})[slot] = array
-        if handed:
-            writers = dict(self._writers.values())
-            steps = [(number, writers[number], arrays) for number, arrays in handed.items()]
-            frame.chooser = partial(_choose_bound, chooser=frame.chooser, plain=self._plain, steps=steps, over=over)
-        return bool(over)
+        writers = dict(self._writers.values())
+        steps = [(number, writers[number], arrays) for number, arrays in handed.items()]
+        return Decision(feeds, targets, steps, over)
+
+    def bind(self, frame: Frame, decision: Decision) -> None:
+        """Hand arrays to the steps of the next run of a frame, as was decided for its inputs."""
+        if decision.steps:
+            chooser = partial(_choose_bound, plain=self._plain, steps=decision.steps, over=decision.over)
+            frame.chooser = partial(chooser, chooser=frame.chooser)
+
+
+class Decision:
+    """Which steps of a run write to which arrays. It holds for runs with the same arrays, as long as these are as they
+    were: where each of them lies in memory takes a microsecond to find out.
+
+    Attributes:
+        steps: Number of each step, what runs it, and its arrays by slot.
+        over: Slot of the feed that the output in a slot is written over.
+    """
+
+    __slots__ = ("_arrays", "_feeds", "_shapes", "over", "steps")
+
+    def __init__(
+        self,
+        feeds: Sequence[Any],
+        targets: Mapping[int, _Array],
+        steps: Sequence[tuple[int, _Writer, dict[int, _Array]]],
+        over: Mapping[int, int],
+    ) -> None:
+        self.steps = steps
+        self.over = over
+        lasting = all(type(feed) is np.ndarray for feed in feeds)
+        self._feeds = feeds if lasting else None
+        self._arrays = [*feeds, *targets.values()] if lasting else []
+        self._shapes = [array.shape for array in self._arrays]
+
+    def holds_for(self, feeds: Sequence[Any]) -> bool:
+        """Return whether it holds for a run with these inputs, whose arrays are in one piece."""
+        return (
+            self._feeds is not None
+            and all(map(is_, feeds, self._feeds))
+            and [array.shape for array in self._arrays] == self._shapes
+            and all(array.flags.carray for _, _, arrays in self.steps for array in arrays.values())
+        )
 
 
 def _choose_bound(
     frame: Frame,
     chooser: Callable[[Frame], None] | None,
     plain: list[Instruction],
-    steps: list[tuple[int, _Writer, dict[int, _Array]]],
+    steps: Sequence[tuple[int, _Writer, dict[int, _Array]]],
     over: Mapping[int, int],
 ) -> None:
     """Choose the instructions of one run: those of the frame, but for the steps that are handed arrays.
