@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["main"]
+__all__ = ["Bound", "main", "open_session"]
 
 
 def open_session(
@@ -103,13 +103,17 @@ class _OpenVINO:
         return [output.copy() for output in outputs] if self._as_session else outputs
 
 
-class _Bound:
+class Bound:
     """A session whose inputs and outputs are bound once, in memory of the CPU.
 
     Args:
         session: Of onnxruntime or of ort-py.
         feeds: The inputs.
         shared: Outputs that are written over an input, by the output's name.
+
+    Attributes:
+        given: Copies of the inputs, which are bound.
+        outputs: The arrays that are bound to the outputs.
     """
 
     def __init__(self, session: Any, feeds: dict[str, Any], shared: dict[str, str]) -> None:
@@ -122,7 +126,7 @@ class _Bound:
             self._binding.bind_input(name, "cpu", 0, array.dtype.type, array.shape, array.ctypes.data)
         for name, array in zip(names, self.outputs, strict=True):
             self._binding.bind_output(name, "cpu", 0, array.dtype.type, array.shape, array.ctypes.data)
-        self._given = given  # the binding knows addresses only
+        self.given = given  # the binding knows addresses only
 
     def run(self, _: None, __: dict[str, Any]) -> list[Any]:
         """One run; the outputs are those of the run before, with new contents."""
@@ -161,7 +165,7 @@ class _Model:
                 request.get("pin_cpu", False),
             )
             if "bound" in request:
-                self._session = _Bound(self._session, self._feeds, request["bound"])
+                self._session = Bound(self._session, self._feeds, request["bound"])
         self.created = time.perf_counter() - start
         self.worked = float("inf")  # the least processor time of a run: what others do does not lengthen it
         outputs = self._session.run(None, self._feeds)
