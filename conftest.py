@@ -70,13 +70,14 @@ def _is_about(redundant: pytest.Mark, metafunc: pytest.Metafunc) -> bool:
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> Iterator[None]:
     """Thin tables: in a quick run to one row, in the tier of CI long ones and those that are marked to their share."""
     yield
-    redundant = metafunc.definition.get_closest_marker("redundant")
+    marks = metafunc.definition.iter_markers("redundant")
+    redundant = next((mark for mark in marks if _is_about(mark, metafunc)), None)
     calls = metafunc._calls
     if _is_quick_run(metafunc.config):
         calls[:] = sorted(calls, key=lambda call: _place(call.id))[:1]
     elif _leaves_nightly(metafunc.config):
         share = 1
-        if redundant is not None and _is_about(redundant, metafunc):
+        if redundant is not None:
             share = redundant.kwargs["one_in"]
         elif len(calls) > LONG_TABLE and metafunc.function.__name__ not in WHOLE:
             share = 3

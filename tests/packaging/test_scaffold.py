@@ -19,6 +19,8 @@ from tests.support.fresh_environment import Environment, build_wheel
 pytestmark = pytest.mark.packaging
 
 WORDS = ("a", "acme-" + "x" * 35)
+SOME = [kind if kind == "provider" else pytest.param(kind, marks=pytest.mark.nightly) for kind in KINDS]
+"""Kinds for tests that take many seconds each: CI runs that of a provider."""
 
 
 def _written(kind: str, word: str, folder: Path) -> Path:
@@ -37,7 +39,7 @@ def test_the_linter_has_nothing_to_say(kind: str, word: str, tmp_path: Path) -> 
         assert outcome.returncode == 0, outcome.stdout
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", SOME)
 def test_the_type_checker_has_nothing_to_say(kind: str, tmp_path: Path) -> None:
     """In its strict mode, the package's tests included."""
     folder = _written(kind, "acme", tmp_path / "package")
@@ -60,9 +62,7 @@ def made(tested: Environment, tmp_path_factory: pytest.TempPathFactory) -> Itera
     tested.uninstall(*(folder.name for folder in folders.values()))
 
 
-@pytest.mark.parametrize(
-    "kind", [kind if kind == "provider" else pytest.param(kind, marks=pytest.mark.nightly) for kind in KINDS]
-)
+@pytest.mark.parametrize("kind", SOME)
 def test_its_tests_pass(tested: Environment, made: dict[str, Path], kind: str) -> None:
     """All kinds are installed side by side; a provider's tests contain the conformance kit."""
     # Runs that are observed take longer, and the kit makes many.

@@ -35,7 +35,10 @@ def test_nothing_is_lost(case: Case) -> None:
     assert not idle_declines(case, 1)
 
 
-@pytest.mark.parametrize("isa", ["", "AVX512_CORE", "AVX2", "SSE41"])
+@pytest.mark.parametrize(
+    "isa",
+    ["", "AVX2", *(pytest.param(isa, marks=pytest.mark.nightly) for isa in ("AVX512_CORE", "SSE41"))],
+)
 def test_nor_by_other_instructions(isa: str) -> None:
     """The same in a process that is held to them, on two threads."""
     command = [sys.executable, "-m", "providers.onednn.tests.hazard_cases", "2"]
