@@ -7,7 +7,6 @@ may share memory, and `lay_out` gives places in the arena by lifetimes.
 
 from __future__ import annotations
 
-from bisect import insort
 from collections.abc import Mapping
 from dataclasses import field
 from enum import Enum
@@ -23,6 +22,9 @@ from ort_py_onednn.binding.primitive import Primitive
 __all__ = ["Buffer", "Place", "Plan", "Step", "lay_out"]
 
 _ALIGNMENT = 64
+
+_STRETCH = 16
+"""Steps of a stretch of time, by which buffers are kept that are used at the same time."""
 
 
 class Place(Enum):
@@ -114,19 +116,21 @@ def lay_out(lives: Mapping[Buffer, tuple[int, int]]) -> int:
     Args:
         lives: The buffers that are not pieces, with the first and last time at which each is used.
     """
-    placed: list[tuple[int, int, int, int]] = []
+    # What is placed, by each stretch of time in which it is used: few buffers live long, so few are looked at.
+    placed: dict[int, list[tuple[int, int, int, int]]] = {}
     total = 0
     for buffer, (first, last) in sorted(lives.items(), key=lambda item: (-item[0].nbytes, item[1])):
         check_time()
         size = -(-buffer.nbytes // _ALIGNMENT) * _ALIGNMENT
         offset = 0
-        for start, end, born, died in placed:
-            if born > last or died < first:
-                continue
+        stretches = range(first // _STRETCH, last // _STRETCH + 1)
+        near = {one for stretch in stretches for one in placed.get(stretch, ())}
+        for start, end, _, _ in sorted([one for one in near if one[2] <= last and one[3] >= first]):
             if offset + size <= start:
                 break
             offset = max(offset, end)
         buffer.offset = offset
-        insort(placed, (offset, offset + size, first, last))
+        for stretch in stretches:
+            placed.setdefault(stretch, []).append((offset, offset + size, first, last))
         total = max(total, offset + size)
     return total
