@@ -87,6 +87,35 @@ def test_runs_until_nothing_changes() -> None:
     assert report.passes[0].notes == ("settled",)
 
 
+def test_what_cleans_runs_first_in_each_round_as_well() -> None:
+    """So the other transforms of a round do not see what the last one left behind."""
+
+    class Cleaning(Probe):
+        cleans = True
+
+    order: list[str] = []
+
+    def act(name: str, changes: int, graph: GraphEditor) -> TransformResult:
+        order.append(name)
+        return TransformResult(changes)
+
+    def rename(graph: GraphEditor) -> TransformResult:
+        order.append("rename")
+        relu = next((node for node in graph.nodes if node.op_type == "Relu"), None)
+        if relu is None or relu.inputs[0] is None or relu.outputs[0] is None:
+            return TransformResult()
+        graph.replace_nodes([relu], [NodeTemplate("Abs", (relu.inputs[0].name,), (relu.outputs[0].name,))])
+        return TransformResult(1)
+
+    transforms = [
+        Probe("look", partial(act, "look", 0)),
+        Cleaning("clean", partial(act, "clean", 0)),
+        Probe("rename", rename),
+    ]
+    run_transforms(typed_model(TEXT), transforms, 99, ReferenceContext())
+    assert order == ["clean", "look", "clean", "rename", "clean", "look", "clean", "rename"]
+
+
 def test_endless_change_is_bounded() -> None:
     """Two transforms that undo each other stop, and the report says so."""
 

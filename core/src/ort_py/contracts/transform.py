@@ -266,6 +266,15 @@ class Transform(ABC):
 class GraphTransform(Transform):
     """A change of whole graphs."""
 
+    @property
+    def cleans(self) -> bool:
+        """Optional. Whether it only removes what no output needs.
+
+        Then it also runs at the beginning of each round, so that no other transform looks at what rules have left
+        behind.
+        """
+        return False
+
     @abstractmethod
     def run(self, graph: GraphEditor, context: TransformContext) -> TransformResult:
         """Required. Change the main graph, and nested ones. Called at session creation on the creating thread, until

@@ -108,6 +108,7 @@ class _Run:
                 self._stages.append(_Stage(entries, RuleIndex(rules)))
             else:
                 self._stages += [_Stage([entry]) for entry in entries]
+        self._stages[:0] = [_Stage([one]) for one in members if isinstance(one[0], GraphTransform) and one[0].cleans]
 
     def rounds(self) -> None:
         report = self.report

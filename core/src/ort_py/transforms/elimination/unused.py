@@ -25,6 +25,8 @@ class EliminateDeadCode(GraphTransform):
 
     name = "EliminateDeadCode"
 
+    cleans = True
+
     def run(self, graph: GraphEditor, context: TransformContext) -> TransformResult:
         return TransformResult(graph.remove_unused())
 
