@@ -13,6 +13,7 @@ import pytest
 from onnx.reference import ReferenceEvaluator
 
 import ort_py
+from ort_py.engine.runner import BoundMemory
 from ort_py_kit.tolerances import assert_close
 
 BATCH, HEADS, ROWS, SIZE = 2, 4, 300, 32
@@ -202,3 +203,28 @@ def test_a_run_that_failed_is_not_repeated() -> None:
     expected = cache.copy()
     expected[1:3] += 3
     assert_close(ours.contents()[0], expected)
+
+
+def test_a_run_that_did_not_begin_is_made_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The session gets other providers just before a run, which has written nothing: only those before it have."""
+    cache, at, rows = numbers(600, 128), np.array([[1], [2]]), np.ones((2, 128), np.float32)
+    session = ort_py.InferenceSession(ADDED, providers=["CPUExecutionProvider"])
+    binding = session.io_binding()
+    for name, array in {"pk": cache, "at": at, "k": rows}.items():
+        binding.bind_cpu_input(name, array)
+    binding.bind_ortvalue_output("nk", ort_py.OrtValue.ortvalue_from_numpy(cache))
+    expected = cache.copy()
+    expected[1:3] += 4
+    for _ in range(3):
+        session.run_with_iobinding(binding)
+    writing = BoundMemory.writing
+
+    def late(memory: BoundMemory, runner: Any) -> Any:
+        found = writing(memory, runner)
+        monkeypatch.undo()
+        session.set_providers(["CPUExecutionProvider"])
+        return found
+
+    monkeypatch.setattr(BoundMemory, "writing", late)
+    session.run_with_iobinding(binding)
+    assert_close(cache, expected)

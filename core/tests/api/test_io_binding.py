@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tracemalloc
+import weakref
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -144,6 +145,41 @@ def test_a_closed_session_runs_no_binding() -> None:
     session.close()
     with pytest.raises(BindingError, match="closed"):
         session.run_with_iobinding(binding)
+
+
+def test_a_binding_keeps_no_program_of_a_closed_session() -> None:
+    """It may live on; the weights go when the session is closed."""
+    session = open_model(RELU)
+    binding = session.io_binding()
+    binding.bind_cpu_input("x", large())
+    binding.bind_ortvalue_output("y", OrtValue.ortvalue_from_numpy(large()))
+    for _ in range(3):
+        session.run_with_iobinding(binding)
+    runner = session.engine.runner
+    assert runner is not None
+    program = weakref.ref(runner.program)
+    del runner
+    session.close()
+    assert program() is None
+    assert binding.get_outputs()
+
+
+def test_copies_of_inputs_go_with_the_run() -> None:
+    """An input that lies in pieces is copied by each run, and the copy is not kept for the next."""
+    session, x = open_model(RELU), np.concatenate([large(), large()], axis=1)[:, ::2]
+    binding, target = session.io_binding(), np.empty_like(large())
+    binding.bind_cpu_input("x", x)
+    binding.bind_ortvalue_output("y", OrtValue.ortvalue_from_numpy(target))
+    session.run_with_iobinding(binding)
+    tracemalloc.start()
+    try:
+        for _ in range(3):
+            session.run_with_iobinding(binding)
+        held, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    np.testing.assert_array_equal(target, np.maximum(x, 0))
+    assert held < x.nbytes // 2
 
 
 def test_memory_that_does_not_fit_is_refused() -> None:

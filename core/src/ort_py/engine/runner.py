@@ -9,6 +9,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
+from weakref import ref
 
 import numpy as np
 
@@ -235,6 +236,8 @@ class Runner:
 class WritingTo:
     """Hands arrays to the steps of runs. Called with the frame, once its inputs are in place; one run at a time.
 
+    It belongs to a binding, which may outlive the session's program, and keeps nothing of that alive.
+
     Attributes:
         over_inputs: Whether the run that it was called for may have written over an input.
     """
@@ -242,13 +245,14 @@ class WritingTo:
     __slots__ = ("_bound", "_decision", "_targets", "over_inputs")
 
     def __init__(self, bound: BoundOutputs, targets: Mapping[int, Any]) -> None:
-        self._bound = bound
+        self._bound = ref(bound)
         self._targets = targets
         self._decision: Decision | None = None
         self.over_inputs = False
 
     def __call__(self, frame: Frame) -> None:
-        bound, decision = self._bound, self._decision
+        bound, decision = self._bound(), self._decision
+        assert bound is not None, "the runner that calls this holds it"
         feeds = bound.feeds_of(frame)
         if decision is None or not decision.holds_for(feeds):
             decision = self._decision = bound.decide(feeds, self._targets)
@@ -267,13 +271,15 @@ class BoundMemory:
 
     def __init__(self, arrays: Mapping[str, Any]) -> None:
         self._arrays = arrays
-        self._runner: Runner | None = None
+        self._runner: ref[Runner] | None = None
         self._writing: WritingTo | None = None
 
     def writing(self, runner: Runner) -> WritingTo | None:
         """What `Runner.writing_to` returns for the next run of a runner; what was found out before is kept."""
-        if runner is not self._runner:
-            self._runner, self._writing = runner, runner.writing_to(self._arrays)
+        if self._runner is None or self._runner() is not runner:
+            self._runner, self._writing = ref(runner), runner.writing_to(self._arrays)
+        elif self._writing is not None:
+            self._writing.over_inputs = False  # what the run before did
         return self._writing
 
     def forget(self) -> None:

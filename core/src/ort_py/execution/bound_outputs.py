@@ -14,8 +14,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from operator import is_
+from operator import call, is_
 from typing import TYPE_CHECKING, Any
+from weakref import ref
 
 import numpy as np
 
@@ -61,6 +62,7 @@ class BoundOutputs:
             elif isinstance(step, RegionStep) and step.device == HOST:
                 writer = _RegionWriter(step)
                 self._writers |= dict.fromkeys(wanted.intersection(step.outputs), (number, writer))
+        self._by_number = dict(self._writers.values())
 
     def feeds_of(self, frame: Frame) -> list[Any]:
         """The inputs of the next run of a frame, which are in their slots."""
@@ -93,14 +95,13 @@ class BoundOutputs:
             elif slot not in alone or isinstance(self._writers[slot][1], _Updater):
                 continue
             handed.setdefault(self._writers[slot][0], {})[slot] = array
-        writers = dict(self._writers.values())
-        steps = [(number, writers[number], arrays) for number, arrays in handed.items()]
-        return Decision(feeds, targets, steps, over)
+        return Decision(feeds, targets, list(handed.items()), over)
 
     def bind(self, frame: Frame, decision: Decision) -> None:
         """Hand arrays to the steps of the next run of a frame, as was decided for its inputs."""
         if decision.steps:
-            chooser = partial(_choose_bound, plain=self._plain, steps=decision.steps, over=decision.over)
+            writers, steps, over = self._by_number, decision.steps, decision.over
+            chooser = partial(_choose_bound, plain=self._plain, writers=writers, steps=steps, over=over)
             frame.chooser = partial(chooser, chooser=frame.chooser)
 
 
@@ -108,34 +109,41 @@ class Decision:
     """Which steps of a run write to which arrays. It holds for runs with the same arrays, as long as these are as they
     were: where each of them lies in memory takes a microsecond to find out.
 
+    It keeps no feed alive, which may be a copy made for one run, and nothing of the program, which ends with its
+    session.
+
     Attributes:
-        steps: Number of each step, what runs it, and its arrays by slot.
+        steps: Number of each step, and its arrays by slot.
         over: Slot of the feed that the output in a slot is written over.
     """
 
-    __slots__ = ("_arrays", "_feeds", "_shapes", "over", "steps")
+    __slots__ = ("_feeds", "_shapes", "_targets", "over", "steps")
 
     def __init__(
         self,
         feeds: Sequence[Any],
         targets: Mapping[int, _Array],
-        steps: Sequence[tuple[int, _Writer, dict[int, _Array]]],
+        steps: Sequence[tuple[int, dict[int, _Array]]],
         over: Mapping[int, int],
     ) -> None:
         self.steps = steps
         self.over = over
         lasting = all(type(feed) is np.ndarray for feed in feeds)
-        self._feeds = feeds if lasting else None
-        self._arrays = [*feeds, *targets.values()] if lasting else []
-        self._shapes = [array.shape for array in self._arrays]
+        self._feeds = [ref(feed) for feed in feeds] if lasting else None
+        self._targets = list(targets.values())
+        self._shapes = [array.shape for array in (*feeds, *self._targets)] if lasting else []
 
     def holds_for(self, feeds: Sequence[Any]) -> bool:
         """Return whether it holds for a run with these inputs, whose arrays are in one piece."""
-        return (
-            self._feeds is not None
-            and all(map(is_, feeds, self._feeds))
-            and [array.shape for array in self._arrays] == self._shapes
-            and all(array.flags.carray for _, _, arrays in self.steps for array in arrays.values())
+        known = self._feeds
+        if known is None or not all(map(is_, feeds, map(call, known))):
+            return False
+        try:
+            shapes = [array.shape for array in [*feeds, *self._targets]]
+        except AttributeError:
+            return False  # None for an input that is not fed now, and for the array that was, which is gone
+        return shapes == self._shapes and all(
+            array.flags.carray for _, arrays in self.steps for array in arrays.values()
         )
 
 
@@ -143,13 +151,16 @@ def _choose_bound(
     frame: Frame,
     chooser: Callable[[Frame], None] | None,
     plain: list[Instruction],
-    steps: Sequence[tuple[int, _Writer, dict[int, _Array]]],
+    writers: Mapping[int, _Writer],
+    steps: Sequence[tuple[int, dict[int, _Array]]],
     over: Mapping[int, int],
 ) -> None:
     """Choose the instructions of one run: those of the frame, but for the steps that are handed arrays.
 
     Args:
         chooser: The frame's own chooser, which makes all later choices.
+        writers: What runs each step that can be handed arrays, by its number.
+        steps: Numbers of those that are, and the arrays by slot.
         over: Slot of the feed that the output in a slot is written over.
     """
     frame.chooser = chooser
@@ -157,9 +168,9 @@ def _choose_bound(
         chooser(frame)
     chosen = frame.instructions
     instructions = chosen.copy()
-    for number, writer, arrays in steps:
+    for number, arrays in steps:
         place = number if frame.numbers is None else frame.numbers.index(number)
-        bound = rechecked(chosen[place], plain[number], partial(writer.run, arrays, over, plain[number]))
+        bound = rechecked(chosen[place], plain[number], partial(writers[number].run, arrays, over, plain[number]))
         if bound is not None:  # otherwise it is recorded
             instructions[place] = bound
     instructions.append(partial(_put_back, frame, chosen))
