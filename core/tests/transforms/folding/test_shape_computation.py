@@ -211,7 +211,8 @@ def test_sizes_of_a_value_without_names_are_known_as_its_own() -> None:
 def test_two_computed_sizes_stay() -> None:
     """-1 can stand for one size only."""
     model, report = optimise(
-        """g (float[B, S, 8] x, int64[2] n) => (float[P, Q, 2] y, int64[3] s) <int64[1] two = {2}, int64[2] ones = {1, 1}> {
+        """g (float[B, S, 8] x, int64[2] n) => (float[P, Q, 2] y, int64[3] s)
+        <int64[1] two = {2}, int64[2] ones = {1, 1}> {
             m = Mul(n, ones) s = Shape(x) k = Concat<axis = 0>(m, two) y = Reshape(x, k)
         }""",
         ShapeComputationFolding(),
