@@ -38,7 +38,7 @@ def test_tables_are_read_with_their_headings_and_threads() -> None:
 
 
 def test_marks_tell_the_speed() -> None:
-    """Which is the inverse of the ratio of times."""
+    """The speed is the inverse of the ratio of times."""
     picture = drawn(series_of(PAGE))
     for told in (
         "first, Here, 1 thread(s): 2.00",

@@ -88,7 +88,7 @@ def test_runs_until_nothing_changes() -> None:
 
 
 def test_what_cleans_runs_first_in_each_round_as_well() -> None:
-    """So the other transforms of a round do not see what the last one left behind."""
+    """The other transforms of a round do not see what the last one left behind."""
 
     class Cleaning(Probe):
         cleans = True

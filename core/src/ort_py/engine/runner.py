@@ -275,7 +275,7 @@ class BoundMemory:
         self._writing: WritingTo | None = None
 
     def writing(self, runner: Runner) -> WritingTo | None:
-        """What `Runner.writing_to` returns for the next run of a runner; what was found out before is kept."""
+        """Return what `Runner.writing_to` does for the next run of a runner; what was found out before is kept."""
         if self._runner is None or self._runner() is not runner:
             self._runner, self._writing = ref(runner), runner.writing_to(self._arrays)
         elif self._writing is not None:
