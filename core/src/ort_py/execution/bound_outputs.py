@@ -106,8 +106,8 @@ class BoundOutputs:
 
 
 class Decision:
-    """The steps of a run that write to arrays, and these. It holds for runs with the same arrays, as long as they are as
-    they were: it takes a microsecond to find out where one of them lies in memory.
+    """The steps of a run that write to arrays, and these. It holds for runs with the same arrays, as long as they are
+    as they were: it takes a microsecond to find out where one of them lies in memory.
 
     It keeps no feed alive, which may be a copy made for one run, and nothing of the program, which ends with its
     session.
