@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.alternating import BLOCKS, Refused, Runtimes, Timing
+from benchmarks.alternating import BLOCK_SECONDS, BLOCKS, Refused, Runtimes, Timing
 from benchmarks.gpu_models import UNET_FOR_PROCESSORS
 from benchmarks.threads import busy_processor
 from benchmarks.transformer_models import TRANSFORMERS
@@ -54,6 +54,10 @@ RATIOS = ("/ort", "/ov", "/best", "by min", "by cpu")
 which other programs do not lengthen (of one thread it is the time of a quiet machine; threads that wait spin, which
 counts too). Above 1 we are slower."""
 
+_BUSY_SECONDS = 1.5
+"""Seconds of a block beside a busy processor: a process that slept while others had their turns gets that processor for
+the first few runs of its own, which must not decide."""
+
 
 def main(arguments: list[str]) -> int:
     """Print a row for each model as it is measured, then geometric means."""
@@ -61,16 +65,18 @@ def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="benchmarks.providers", description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("names", nargs="*", help=f"models of the catalogue, or of {', '.join(known)}; all of those")
     parser.add_argument("--threads", type=int, default=1, help="threads of every runtime (1)")
-    parser.add_argument("--blocks", type=int, default=BLOCKS, help=f"blocks of 0.3 s for each ({BLOCKS})")
+    parser.add_argument("--blocks", type=int, default=BLOCKS, help=f"blocks for each ({BLOCKS})")
     parser.add_argument(
         "--precision",
         choices=("float32", "bfloat16", "float16"),
         default="float32",
         help="of ort-py and OpenVINO; onnxruntime has float32",
     )
+    parser.add_argument("--seconds", type=float, help=f"of a block ({BLOCK_SECONDS}; {_BUSY_SECONDS} with --busy)")
     parser.add_argument("--busy", action="store_true", help="keep one processor busy meanwhile")
     parser.add_argument("--openvino-python", default=None, help="interpreter that has OpenVINO")
     chosen = parser.parse_args(arguments)
+    seconds = chosen.seconds or (_BUSY_SECONDS if chosen.busy else BLOCK_SECONDS)
     pythons = {"openvino": chosen.openvino_python} if chosen.openvino_python else {}
     columns = (("ort-py ms", 10), ("ort ms", 9), ("openvino", 9), *((one, 6) for one in RATIOS), ("error", 8))
     print(f"{'model':22} {' '.join(f'{title:>{width}}' for title, width in columns)}")
@@ -80,7 +86,7 @@ def main(arguments: list[str]) -> int:
         busy_processor() if chosen.busy else contextlib.nullcontext(),
     ):
         for name, model, feeds in chosen_models(chosen.names or known):
-            found = runtimes.measure(model, feeds, chosen.blocks)
+            found = runtimes.measure(model, feeds, chosen.blocks, seconds)
             shown += _row(name, found)
     means = [_mean(column) for column in zip(*shown, strict=True)]
     place = f"{chosen.threads} thread(s){', one processor kept busy' if chosen.busy else ''}"

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnxruntime
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -15,6 +20,8 @@ from ort_py_kit.tolerances import assert_close
 from providers.onednn.tests.models import PROVIDER, model, node, open_session, run_here, run_plain
 
 GATES = {"LSTM": 4, "GRU": 3, "RNN": 1}
+
+ROOT = Path(__file__).parents[3]
 Array = np.ndarray[Any, Any]
 
 
@@ -287,3 +294,27 @@ def test_an_empty_batch_inside_of_a_region(kind: str) -> None:
         result, part = session.run(None, feeds)
     assert result.shape == (5, 1, 0, 8)
     assert_close(part, feeds["x"] @ constants["k"])
+
+
+def narrow_work_on_two_threads() -> None:
+    """Run layers whose work is for one thread in sessions of two, in a process of its own: it may end early."""
+    for kind in ("LSTM", "GRU"):
+        for inputs, hidden in ((80, 64), (54, 108), (64, 16)):
+            made, feeds = _layer(kind, time=1, batch=3, inputs=inputs, hidden=hidden, states=False, dynamic=True)
+            wanted = onnxruntime.InferenceSession(made).run(None, feeds)
+            options = ort.SessionOptions()
+            options.intra_op_num_threads = 2
+            session = ort.InferenceSession(made, options, providers=[(PROVIDER, {"claim_small": True})])
+            for _ in range(60):
+                assert_close(session.run(None, feeds), wanted)
+
+
+@pytest.mark.parametrize("isa", ["SSE41", "AVX", "AVX2"])
+def test_weights_are_packed_by_as_many_threads_as_read_them(isa: str) -> None:
+    """Packed weights have a part for each thread: more threads would write behind the end of what is for one."""
+    code = "from providers.onednn.tests import test_recurrent; test_recurrent.narrow_work_on_two_threads()"
+    environment = os.environ | {"ONEDNN_MAX_CPU_ISA": isa}
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, env=environment, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr

@@ -47,9 +47,14 @@ class Desc:
         key: Everything about the layout; None where it is open or oneDNN's secret.
         is_plain: Whether data lie as in a C-contiguous array.
         identity: The same for what describes the same: the key, where it is open dimensions and type.
+        threads: For a layout that is oneDNN's secret, the OpenMP threads that its primitive was made for; else 0.
+            Packed weights of products consist of a part for each thread, so as many must bring data there.
     """
 
-    __slots__ = ("_blocks", "_reach", "dims", "dtype", "handle", "identity", "is_plain", "key", "nbytes", "strides")
+    __slots__ = (
+        *("_blocks", "_reach", "dims", "dtype", "handle", "identity", "is_plain", "key", "nbytes", "strides"),
+        "threads",
+    )
 
     def __init__(
         self, handle: Any, dims: tuple[int, ...], dtype: Element | None = None, strides: tuple[int, ...] | None = None
@@ -89,8 +94,11 @@ class Desc:
             self.is_plain = _usual(dims, self.strides) == row_major(dims)
         # Strides of dimensions of 1 belong to it: primitives that were made for others may read them.
         self.identity: Hashable = None if self.key is None else (self.key, self.strides)
+        self.threads = 0
         if self.key is None:
             self.identity = ("any", dims, self.dtype) if strides == () else object()
+            if strides is None:
+                self.threads = _threads()
 
     def _describe(self, padded: tuple[int, ...], offset: int) -> None:
         # The stride of a dimension of 1 means nothing: layouts that differ in it only are the same.
@@ -153,7 +161,7 @@ class Desc:
         c = engine().c
         known = _borrowed.setdefault(int(c.dnnl_memory_desc_get_size(handle)), deque(maxlen=_ALIKE))
         for one in tuple(known):
-            if c.dnnl_memory_desc_equal(handle, one.handle):
+            if c.dnnl_memory_desc_equal(handle, one.handle) and (not one.threads or one.threads == _threads()):
                 return one
         rank = _int(c, handle, Query.NDIMS)
         if rank == 0:
@@ -368,6 +376,12 @@ def _refuse_endless(dims: tuple[int, ...], dtype: Element) -> None:
 _borrowed: dict[int, deque[Desc]] = {}
 _kinds_lock = threading.Lock()
 _kinds: dict[Key, list[Any]] = {}
+
+
+def _threads() -> int:
+    """The OpenMP threads that the calling thread uses now."""
+    e = engine()
+    return int(e.c.omp_get_max_threads()) if e.library.threaded else 1
 
 
 def _kind(key: Key, handle: Any) -> int:

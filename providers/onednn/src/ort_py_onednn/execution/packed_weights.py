@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from contextlib import nullcontext
 from functools import cache, partial
 from typing import Any
 
@@ -25,7 +26,7 @@ from ort_py_onednn.binding.constants import F32, Argument, Element
 from ort_py_onednn.binding.descriptors import Desc, Key
 from ort_py_onednn.binding.engine import engine
 from ort_py_onednn.binding.half_floats import Conversion
-from ort_py_onednn.binding.openmp import prepare
+from ort_py_onednn.binding.openmp import prepare, threads
 from ort_py_onednn.binding.primitive import Primitive
 from ort_py_onednn.binding.status import check
 from ort_py_onednn.execution.copied_layouts import copy_elements
@@ -180,7 +181,7 @@ class Weight:
         if desc.key is None:  # oneDNN's secret, which nothing but oneDNN can compare
             with self._lock:
                 known = (form for form in self._secret if form.desc.same(desc) and form.seen.same(seen))
-                found = next(known, None)
+                found = next((form for form in known if form.desc.threads == desc.threads), None)
                 if found is None:
                     found = Packed(desc, self._reordered(desc, seen), seen)
                     self._secret.append(found)
@@ -298,7 +299,8 @@ class Weight:
         if conversion is not None:
             conversion.run({Argument.SRC: data, Argument.DST: made})
             return made
-        _run_once(primitives.reorder(source, desc), {Argument.SRC: data, Argument.DST: made})
+        with threads(engine().library, desc.threads) if desc.threads else nullcontext():
+            _run_once(primitives.reorder(source, desc), {Argument.SRC: data, Argument.DST: made})
         return made
 
     def _nearest(self, desc: Desc, seen: Desc) -> tuple[Desc, np.ndarray[Any, Any]]:
