@@ -19,7 +19,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-__all__ = ["BLOCKS", "BLOCK_SECONDS", "VARIANT", "Comparison", "Refused", "Runtimes", "Timing", "compare"]
+__all__ = ["BLOCKS", "BLOCK_SECONDS", "VARIANT", "Comparison", "Refused", "Runtimes", "Timing", "compare", "timings"]
 
 BLOCK_SECONDS = 0.3
 BLOCKS = 6
@@ -49,6 +49,20 @@ class Timing:
 
 class Refused(RuntimeError):
     """A runtime cannot run a model; the message names it and says why."""
+
+
+def timings(found: Mapping[str, Timing | Refused]) -> dict[str, Timing]:
+    """The times of all runtimes of a measurement.
+
+    Raises:
+        Refused: A runtime cannot run the model.
+    """
+    times: dict[str, Timing] = {}
+    for name, one in found.items():
+        if isinstance(one, Refused):
+            raise one
+        times[name] = one
+    return times
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,13 +249,8 @@ class Runtimes:
             Refused: One of them cannot run the model.
             RuntimeError: A child process ended early.
         """
-        found = self.measure(model, feeds, blocks, seconds)
+        found = timings(self.measure(model, feeds, blocks, seconds))
         ours, peer = found[_OURS], found[_PEER]
-        for one in (ours, peer):
-            if isinstance(one, Refused):
-                raise one
-        assert isinstance(ours, Timing)
-        assert isinstance(peer, Timing)
         return Comparison(ours.median, peer.median, ours.created, peer.created, ours.outputs, peer.outputs)
 
     def __enter__(self) -> Runtimes:

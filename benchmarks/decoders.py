@@ -8,7 +8,7 @@ buffer for past and present: its time must not depend on the buffer's length. Ru
 from __future__ import annotations
 
 import argparse
-import math
+import statistics
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -19,11 +19,11 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper
 
-from benchmarks.alternating import BLOCKS, Refused, Runtimes, Timing
+from benchmarks.alternating import BLOCKS, Runtimes, timings
 from benchmarks.providers import relative_error
 from benchmarks.transformer_models import Shape, gpt2, gpt2_feeds
 
-__all__ = ["main", "shared_layer", "shared_layer_feeds"]
+__all__ = ["SHARED", "main", "shared_layer", "shared_layer_feeds"]
 
 SIZES = (Shape(256, 4, 8, known=5_000), Shape(768, 12, 12), Shape(512, 24, 8))
 """Decoders of 4, 12 and 24 layers."""
@@ -35,7 +35,9 @@ BUFFERS = (64, 1024, 8192)
 
 _KNOWN = 16
 _HEADS, _KEPT, _EACH = 9, 3, 64
-_SHARED = {"present_key": "past_key", "present_value": "past_value"}
+SHARED = {"present_key": "past_key", "present_value": "past_value"}
+"""Outputs of the layer that are written over an input."""
+
 _WAYS = {"fed": "", "bound": "@bound"}
 
 
@@ -65,7 +67,7 @@ def _words(folder: Path, threads: int, blocks: int, sizes: Sequence[Shape], past
             model = folder / f"{size.layers}.onnx"
             onnx.save(gpt2(size), model)
             for past in pasts:
-                found = _timings(runtimes.measure(model, gpt2_feeds(1, past, size), blocks))
+                found = timings(runtimes.measure(model, gpt2_feeds(1, past, size), blocks))
                 cells = []
                 for way, suffix in _WAYS.items():
                     ours, peer = found["ort_py" + suffix], found["onnxruntime" + suffix]
@@ -78,8 +80,7 @@ def _words(folder: Path, threads: int, blocks: int, sizes: Sequence[Shape], past
                 title = f"{size.layers} layers, {size.width}, {size.known}"
                 print(f"{title:26} {past:5} {' '.join(cells)} {error:8.1e}", flush=True)
     for way, ratios in shown.items():
-        mean = math.exp(sum(map(math.log, ratios)) / len(ratios))
-        print(f"geometric mean, {way}: {mean:.2f}, worst {max(ratios):.2f}")
+        print(f"geometric mean, {way}: {statistics.geometric_mean(ratios):.2f}, worst {max(ratios):.2f}")
 
 
 def _shared(folder: Path, threads: int, blocks: int) -> None:
@@ -87,26 +88,12 @@ def _shared(folder: Path, threads: int, blocks: int) -> None:
     model = folder / "shared.onnx"
     onnx.save(shared_layer(), model)
     names = ("ort_py@shared", "onnxruntime@shared")
-    with Runtimes(threads, names=names, variants={name: {"bound": _SHARED} for name in names}) as runtimes:
+    with Runtimes(threads, names=names, variants={name: {"bound": SHARED} for name in names}) as runtimes:
         for length in BUFFERS:
-            ours, peer = _timings(runtimes.measure(model, shared_layer_feeds(length), blocks)).values()
+            found = timings(runtimes.measure(model, shared_layer_feeds(length), blocks))
+            ours, peer = (found[name] for name in names)
             ratio = ours.median / peer.median
             print(f"{length:<26} {ours.median * 1e6:14.1f} {peer.median * 1e6:9.1f} {ratio:6.2f}", flush=True)
-
-
-def _timings(found: Mapping[str, Timing | Refused]) -> dict[str, Timing]:
-    """The times, in the order in which the runtimes were named.
-
-    Raises:
-        Refused: A runtime does not run the model.
-    """
-    times: dict[str, Timing] = {}
-    for name in sorted(found, key=lambda one: not one.startswith("ort_py")):
-        one = found[name]
-        if isinstance(one, Refused):
-            raise one
-        times[name] = one
-    return times
 
 
 def shared_layer() -> onnx.ModelProto:
@@ -137,7 +124,7 @@ def shared_layer() -> onnx.ModelProto:
     ]
     outputs = [
         helper.make_tensor_value_info("output", TensorProto.FLOAT, [1, 1, _HEADS * _EACH]),
-        *(helper.make_tensor_value_info(name, TensorProto.FLOAT, kept) for name in _SHARED),
+        *(helper.make_tensor_value_info(name, TensorProto.FLOAT, kept) for name in SHARED),
     ]
     graph = helper.make_graph([node], "layer", inputs, outputs, tables)
     opsets = [helper.make_opsetid("", 17), helper.make_opsetid("com.microsoft", 1)]

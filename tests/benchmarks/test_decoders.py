@@ -8,10 +8,8 @@ import numpy as np
 import onnx
 import pytest
 
-from benchmarks.decoders import shared_layer, shared_layer_feeds
+from benchmarks.decoders import SHARED, shared_layer, shared_layer_feeds
 from benchmarks.runtime_child import Bound, open_session
-
-SHARED = {"present_key": "past_key", "present_value": "past_value"}
 
 
 @pytest.mark.parametrize("length", [64, 1024])

@@ -70,7 +70,6 @@ class SessionIOBinding:
         self._names: list[str] | None = None
         self._into_memory = False
         self._memory: BoundMemory | None = None
-        self._settled = False  # whether `_memory` is known for what is bound
 
     def bind_input(self, name: str, *arguments: Any) -> None:
         """Bind an input: `(name, array)`, or `(name, device, element_type, shape, address)`.
@@ -158,15 +157,13 @@ class SessionIOBinding:
         """Forget all inputs."""
         self._inputs.clear()
         self._placed = False
-        self._unsettle()
 
     def clear_binding_outputs(self) -> None:
         """Forget all outputs and results."""
         self._targets.clear()
         self._places.clear()
         self._results.clear()
-        self._names = None
-        self._unsettle()
+        self._names = self._memory = None
 
     def synchronize_inputs(self) -> None:
         """Wait for all work on the devices that inputs are bound on: of other libraries too, which may write them."""
@@ -199,18 +196,21 @@ class SessionIOBinding:
                 f"Error in execution: {error.what}", where=error.where, why=error.why, fix=error.fix
             ) from error
         results = self._results
-        kept: list[Any] = [None if (before := results.get(name)) is None else before._value for name in targets]
-        fits = [_same_form(old, result) for old, result in zip(kept, found, strict=True)]
+        known = [results.get(name) for name in targets]
+        fits = [
+            before is not None and _same_form(before._value, result)
+            for before, result in zip(known, found, strict=True)
+        ]
         if self._into_memory and not all(fits):
             # All are looked at before any is written to: a run that fails leaves the caller's memory as it was.
             for (name, target), result in zip(targets.items(), found, strict=True):
                 if target is not None:
                     _expect_fit(name, target, result)
-        for name, result, old, fit in zip(targets, found, kept, fits, strict=True):
-            before = results.get(name)
-            if fit:
+        for name, result, before, fit in zip(targets, found, known, fits, strict=True):
+            if before is not None and fit:
                 # onnxruntime writes later results into the memory of the first, and applications read them there.
-                if type(old) is DeviceTensor:
+                old = before._value
+                if isinstance(old, DeviceTensor):
                     old.write(result, "run_with_iobinding")
                 elif old is not result:
                     old[...] = result
@@ -218,13 +218,12 @@ class SessionIOBinding:
                 before._value = result
             else:
                 results[name] = OrtValue.of_output(result, self._types[name])
-                self._unsettle()
+                self._memory = None
 
     def _run_on_host(self, names: list[str], run_options: RunOptions | None) -> list[Any]:
-        if not self._settled:
-            self._memory, self._settled = self._memory_of_outputs(), True
-        if self._memory is not None and run_options is None:
-            return run_bound(self._session.engine, names, self._inputs, self._memory)
+        memory = self._memory if self._memory is not None else self._memory_of_outputs()
+        if memory.arrays and run_options is None:
+            return run_bound(self._session.engine, names, self._inputs, memory)
         return run(self._session.engine, names, self._inputs, run_options)
 
     def _want_on(self, name: str, device: Device) -> None:
@@ -232,18 +231,14 @@ class SessionIOBinding:
         self._places.pop(name, None)
         if device.kind != HOST.kind:
             self._places[name] = device
-        self._names = None
-        self._unsettle()
+        self._names = self._memory = None
 
-    def _unsettle(self) -> None:
-        """Forget the memory of outputs: others are bound."""
-        self._memory, self._settled = None, False
-
-    def _memory_of_outputs(self) -> BoundMemory | None:
-        """The memory that steps might write to; None where all outputs are so small that a copy is quicker."""
+    def _memory_of_outputs(self) -> BoundMemory:
+        """The memory that steps might write to; without arrays where all are so small that a copy is quicker."""
         values = {name: value._value for name, value in self._results.items()}
         arrays = {name: array for name, array in values.items() if type(array) is np.ndarray}
-        return BoundMemory(arrays) if any(array.nbytes >= WORTH_BYTES for array in arrays.values()) else None
+        self._memory = BoundMemory(arrays if any(array.nbytes >= WORTH_BYTES for array in arrays.values()) else {})
+        return self._memory
 
     def _wanted(self) -> list[str]:
         """Names of the outputs to ask for; empty for all in their order, which `run` answers fastest."""
@@ -261,8 +256,6 @@ class SessionIOBinding:
                 fix=did_you_mean(str(name), self._input_names) or "Use a name that get_inputs() lists.",
             )
         self._inputs[name] = value
-        if self._memory is not None:
-            self._memory.forget()
         self._placed = any(isinstance(bound, DeviceTensor) for bound in self._inputs.values())
 
 

@@ -263,28 +263,24 @@ class WritingTo:
 class BoundMemory:
     """Arrays that the outputs of a binding's runs may be written to. Used by one thread at a time.
 
-    Args:
+    Attributes:
         arrays: Arrays by the name of an output.
     """
 
-    __slots__ = ("_arrays", "_runner", "_writing")
+    __slots__ = ("_runner", "_writing", "arrays")
 
     def __init__(self, arrays: Mapping[str, Any]) -> None:
-        self._arrays = arrays
+        self.arrays = arrays
         self._runner: ref[Runner] | None = None
         self._writing: WritingTo | None = None
 
     def writing(self, runner: Runner) -> WritingTo | None:
         """Return what `Runner.writing_to` does for the next run of a runner; what was found out before is kept."""
         if self._runner is None or self._runner() is not runner:
-            self._runner, self._writing = ref(runner), runner.writing_to(self._arrays)
+            self._runner, self._writing = ref(runner), runner.writing_to(self.arrays)
         elif self._writing is not None:
             self._writing.over_inputs = False  # what the run before did
         return self._writing
-
-    def forget(self) -> None:
-        """Let go of the inputs of the runs before: others are bound."""
-        self._runner = self._writing = None
 
 
 def _equal(found: np.dtype[Any], wanted: np.dtype[Any] | None) -> bool:

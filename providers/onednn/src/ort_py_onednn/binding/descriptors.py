@@ -317,7 +317,7 @@ class Desc:
         """Return whether data of one are data of the other."""
         if self.key is not None:
             return self.key == other.key
-        return bool(engine().c.dnnl_memory_desc_equal(self.handle, other.handle))
+        return self.threads == other.threads and bool(engine().c.dnnl_memory_desc_equal(self.handle, other.handle))
 
 
 def row_major(dims: Sequence[int]) -> tuple[int, ...]:

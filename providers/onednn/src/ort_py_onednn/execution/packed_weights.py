@@ -181,7 +181,7 @@ class Weight:
         if desc.key is None:  # oneDNN's secret, which nothing but oneDNN can compare
             with self._lock:
                 known = (form for form in self._secret if form.desc.same(desc) and form.seen.same(seen))
-                found = next((form for form in known if form.desc.threads == desc.threads), None)
+                found = next(known, None)
                 if found is None:
                     found = Packed(desc, self._reordered(desc, seen), seen)
                     self._secret.append(found)

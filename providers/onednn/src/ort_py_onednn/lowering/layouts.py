@@ -189,7 +189,7 @@ class LayoutPlanner(StepPlanner):
 
     def move(self, source: Value, target: Value) -> None:
         """Append the step that gives a new value the elements of another, in its own layout and type."""
-        primitive = self.make(lambda: primitives.reorder(source.desc, target.desc), target.desc, target.desc.threads)
+        primitive = self.make(lambda: primitives.reorder(source.desc, target.desc), target.desc)
         conversion = None if primitive.is_tuned else Conversion.made(self.library, source.desc, target.desc)
         self.emit(conversion or primitive, {Argument.SRC: source, Argument.DST: target})
 

@@ -107,14 +107,10 @@ class StepPlanner:
 
     # Steps ------------------------------------------------------------------------------------------------------------
 
-    def make(self, build: Callable[[], Made], size: Desc, threads: int = 0) -> Made:
-        """Create a primitive, or what stands in its place, for one thread where the work is tiny, else for all.
-
-        Args:
-            size: Tells how much work it is.
-            threads: How many threads it must be, where that is not free.
-        """
-        self.count = threads or (1 if math.prod(size.dims) < _TINY else self.threads)
+    def make(self, build: Callable[[], Made], size: Desc) -> Made:
+        """Create a primitive, or what stands in its place, for one thread where the work is tiny, else for all; where
+        its layout tells the number, for that many."""
+        self.count = size.threads or (1 if math.prod(size.dims) < _TINY else self.threads)
         with openmp_threads(self.library, self.count):
             return build()
 
